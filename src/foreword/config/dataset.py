@@ -1,0 +1,313 @@
+"""The data-set config: the native YAML of the RFC (root key ``prefix_cache_dataset``) and the keys that it lacks.
+
+Every key has a default here or is required here. Short keys of RFC 2.1 are accepted as aliases.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from foreword.config.base import ConfigModel
+from foreword.config.lengths import Count, FixedLength, LengthLaw, Natural
+from foreword.terms import CacheScope, Engine, ExecutionMode, PromptFormat, Semantics, Shape, TargetScope
+
+ROOT = "prefix_cache_dataset"
+DEFAULT_OUTPUT_TOKENS = 16
+
+Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
+WithinGroup = Literal[
+    "sequential", "shuffle", "input_len_asc", "input_len_desc", "prefix_len_asc", "prefix_len_desc"
+]
+AcrossGroup = Literal["grouped", "interleave", "weighted_interleave", "shuffle"]
+OrderMode = Literal[
+    "sequential",
+    "shuffle",
+    "grouped",
+    "interleave",
+    "weighted_interleave",
+    "input_len_asc",
+    "input_len_desc",
+    "prefix_len_asc",
+    "prefix_len_desc",
+]
+
+
+class GroupTarget(ConfigModel):
+    """Target of one group, for ``scope: per_group``."""
+
+    id: Identifier
+    hit_ratio: Ratio
+
+
+class TargetConfig(ConfigModel):
+    """The hit ratio to build, token-weighted, 0 to 1."""
+
+    hit_ratio: Ratio | None = None
+    scope: TargetScope = TargetScope.GLOBAL
+    semantics: Semantics = Semantics.ORDER_AWARE_GLOBAL
+    groups: tuple[GroupTarget, ...] = ()
+
+    @model_validator(mode="after")
+    def _scoped(self) -> Self:
+        if self.scope is TargetScope.GLOBAL and self.groups:
+            message = "groups have targets, but scope is global; set scope: per_group"
+            raise ValueError(message)
+        if self.scope is TargetScope.GLOBAL and self.hit_ratio is None:
+            message = "hit_ratio is required"
+            raise ValueError(message)
+        return self
+
+
+class PrefixGroup(ConfigModel):
+    """Requests that share one master prefix."""
+
+    id: Identifier
+    request_weight: Weight | None = None
+    request_count: Natural | None = None
+
+
+def _group_problem(prefix: PrefixConfig) -> str:
+    ids = [group.id for group in prefix.groups]
+    if prefix.mode == "single_prefix" and (len(ids) > 1 or (prefix.group_count or 1) > 1):
+        return "single_prefix has one group; set mode: multi_prefix"
+    if prefix.mode == "multi_prefix" and not ids and prefix.group_count is None:
+        return "multi_prefix needs groups (a list with ids) or group_count"
+    if ids and prefix.group_count is not None:
+        return "give groups or group_count, not both"
+    if len(set(ids)) < len(ids):
+        return f"group id {next(id_ for id_ in ids if ids.count(id_) > 1)} is given twice"
+    return _share_problem(prefix)
+
+
+def _share_problem(prefix: PrefixConfig) -> str:
+    weighted = [group.id for group in prefix.groups if group.request_weight is not None]
+    counted = [group.id for group in prefix.groups if group.request_count is not None]
+    if weighted and counted:
+        return "groups have request_weight or request_count, not both"
+    for name, given in (("request_weight", weighted), ("request_count", counted)):
+        if given and len(given) < len(prefix.groups):
+            missing = next(group.id for group in prefix.groups if group.id not in given)
+            return f"group {missing} has no {name}, but others do"
+    if weighted and sum(group.request_weight or 0 for group in prefix.groups) <= 0:
+        return "the request weights sum to 0"
+    if prefix.assignment is not None and (weighted or counted):
+        return "an explicit assignment excludes request_weight and request_count"
+    return ""
+
+
+class PrefixConfig(ConfigModel):
+    """Groups, and what their master prefixes are made of."""
+
+    mode: Literal["single_prefix", "multi_prefix"] = "single_prefix"
+    nested_prefix: bool = True
+    minimum_non_shared_length: Natural | None = None
+    groups: tuple[PrefixGroup, ...] = ()
+    group_count: Count | None = None
+    assignment: tuple[Identifier, ...] | str | None = None
+    shape: Shape = Shape.PROPORTIONAL
+    source: Source | None = None
+    path: str | None = None
+
+    @model_validator(mode="after")
+    def _grouped(self) -> Self:
+        problem = _group_problem(self)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+
+class CollisionConfig(ConfigModel):
+    """What is checked about the private part of a prompt (RFC 3.3.14, 3.3.15)."""
+
+    enabled: bool = True
+    cache_match_semantics: Literal["chained_prefix"] = "chained_prefix"
+    first_non_shared_block_unique: bool = True
+    window_blocks: Count = 2
+    max_retries: Natural = 8
+    on_conflict: Literal["error", "warn", "accept_with_warning"] = "error"
+
+
+class SuffixConfig(ConfigModel):
+    """What follows the shared prefix."""
+
+    source: Source = "builtin"
+    mode: Literal["concat"] = "concat"
+    path: str | None = None
+    separator: str = "\n\n"
+    language: Literal["en", "zh", "mixed"] = "en"
+    divergence_block: bool = True
+    collision_detection: CollisionConfig = CollisionConfig()
+
+    @model_validator(mode="after")
+    def _diverges(self) -> Self:
+        if not self.divergence_block:
+            message = "divergence_block: false would let requests hit beyond their planned prefix; leave it true"
+            raise ValueError(message)
+        return self
+
+
+class OrderConfig(ConfigModel):
+    """Send order: ``mode`` for the whole set, or ``within_group`` and ``across_group`` (decision 4)."""
+
+    mode: OrderMode | None = None
+    within_group: WithinGroup | None = None
+    across_group: AcrossGroup | None = None
+    preserve_group_dependency: bool = True
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.mode and (self.within_group or self.across_group):
+            message = "mode is shorthand and excludes within_group and across_group"
+            raise ValueError(message)
+        return self
+
+
+class ExecutionConfig(ConfigModel):
+    """Which passes a run makes, and defaults for ``foreword run``."""
+
+    mode: ExecutionMode | None = None
+    warmup_rounds: Natural | None = None
+    url: str | None = None
+    metrics_url: str | None = None
+    concurrency: Count = 1
+    max_tokens: Count | None = None
+
+
+class PlanningConfig(ConfigModel):
+    """How the plan is searched. The exact closing step is not bounded by ``max_iterations``."""
+
+    reachability_check: bool = True
+    base_ratio_search: Literal["binary_search"] = "binary_search"
+    block_residual_calibration: bool = True
+    max_iterations: Count = 1000
+
+
+class RoutingConfig(ConfigModel):
+    """Which cache domain a request goes to (RFC 2.7; decision 3)."""
+
+    cache_scope: CacheScope = CacheScope.GLOBAL
+    sticky_routing: bool = True
+    bind_prefix_group_to_dp: bool | None = None
+    dp_size: Count | None = None
+    assignment: Literal["bind", "round_robin", "by_send_order"] | None = None
+
+    @model_validator(mode="after")
+    def _agreed(self) -> Self:
+        if self.bind_prefix_group_to_dp and self.assignment not in {None, "bind"}:
+            message = f"assignment {self.assignment} contradicts bind_prefix_group_to_dp: true"
+            raise ValueError(message)
+        return self
+
+
+class ValidationConfig(ConfigModel):
+    """Tolerances on |designed - target| as ratios, and what a failed check does."""
+
+    pass_tolerance: Ratio = 0.01
+    warning_tolerance: Ratio = 0.02
+    on_failure: Literal["error", "warn"] = "error"
+    allow_nearest: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.pass_tolerance > self.warning_tolerance:
+            message = "pass_tolerance is above warning_tolerance"
+            raise ValueError(message)
+        return self
+
+
+class PrivacyConfig(ConfigModel):
+    """What may be written besides the data set itself (RFC 3.4.1)."""
+
+    save_prompts: bool = False
+    mask_paths: bool = True
+
+
+class DatasetConfig(ConfigModel):
+    """One data set: its requests, its target and where it will be sent."""
+
+    dataset_id: Identifier
+    seed: Natural = 42
+    request_count: Count
+    block_size: Count | Literal["auto"] | None = None
+    input_length: LengthLaw
+    output_length: LengthLaw = FixedLength(mode="fixed", value=DEFAULT_OUTPUT_TOKENS)
+    max_model_len: Count | None = None
+    target: TargetConfig
+    prefix: PrefixConfig = PrefixConfig()
+    suffix: SuffixConfig = SuffixConfig()
+    request_order: OrderConfig = OrderConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    planning: PlanningConfig = PlanningConfig()
+    routing: RoutingConfig = RoutingConfig()
+    validation: ValidationConfig = ValidationConfig()
+    engine: Engine = Engine.GENERIC
+    prompt_format: PromptFormat = PromptFormat.COMPLETIONS_TEXT
+    tokenizer: str = "builtin"
+    model: str | None = None
+    isolation: Literal["none", "salt", "reset", "nonce"] | None = None
+    seed_scope: Literal["target", "content"] = "target"
+    privacy: PrivacyConfig = PrivacyConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, data: Any) -> Any:
+        return _without_aliases(data) if isinstance(data, dict) else data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for problem in (_target_problem(self), _count_problem(self)):
+            if problem:
+                raise ValueError(problem)
+        return self
+
+    @property
+    def execution_mode(self) -> ExecutionMode:
+        """The mode as written, else a cold pass in order, or a warmed one for ``static_prefix_ratio``."""
+        if self.execution.mode:
+            return self.execution.mode
+        static = self.target.semantics is Semantics.STATIC_PREFIX_RATIO
+        return ExecutionMode.WARMUP if static else ExecutionMode.PROGRESSIVE_PREFIX_FILL
+
+
+def _without_aliases(data: dict[str, Any]) -> dict[str, Any]:
+    """Rewrite the short keys of RFC 2.1 as the long ones."""
+    plain = dict(data)
+    for key in ("input_length", "output_length"):
+        if isinstance(plain.get(key), int) and not isinstance(plain[key], bool):
+            plain[key] = {"mode": "fixed", "value": plain[key]}
+    if "target_prefix_ratio" in plain and "target" not in plain:
+        ratio = plain.pop("target_prefix_ratio")
+        plain["target"] = {"hit_ratio": ratio, "semantics": Semantics.STATIC_PREFIX_RATIO.value}
+    if "prefix_mode" in plain and "prefix" not in plain:
+        plain["prefix"] = {"mode": plain.pop("prefix_mode")}
+    return plain
+
+
+def _target_problem(config: DatasetConfig) -> str:
+    target, names = config.target, {group.id for group in config.prefix.groups}
+    unknown = [group.id for group in target.groups if group.id not in names]
+    if unknown:
+        return f"target.groups names {unknown[0]}, which is no group of prefix.groups"
+    if target.scope is TargetScope.PER_GROUP and target.hit_ratio is None:
+        missing = sorted(names - {group.id for group in target.groups})
+        if missing or not names:
+            return f"group {missing[0] if missing else 'default'} has no target; add one, or target.hit_ratio for all"
+    return ""
+
+
+def _count_problem(config: DatasetConfig) -> str:
+    counts = [group.request_count for group in config.prefix.groups if group.request_count is not None]
+    if counts and sum(counts) != config.request_count:
+        return f"prefix.groups request_count sum to {sum(counts)}, but request_count is {config.request_count}"
+    law = config.input_length
+    if law.mode == "explicit" and law.values is not None and len(law.values) != config.request_count:
+        return f"input_length.values has {len(law.values)} lengths, but request_count is {config.request_count}"
+    given = config.prefix.assignment
+    if isinstance(given, tuple) and len(given) != config.request_count:
+        return f"prefix.assignment names {len(given)} requests, but request_count is {config.request_count}"
+    return ""
