@@ -61,7 +61,7 @@ def make_venv() -> None:
 
 def install(extras: list[str], *, editable: bool) -> None:
     """Put the package and the extras' dependencies into ``.venv``."""
-    pip = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-q")
+    pip = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-qq")
     suffix = f"[{','.join(extras)}]" if extras else ""
     if editable:
         print(f"installing the source tree{suffix}", flush=True)
