@@ -63,4 +63,5 @@ def _running_max_before(values: IntArray, lane: IntArray) -> IntArray:
     step = int(values.max()) + 1
     lifted = np.maximum.accumulate(values + rank * step)
     shifted = np.concatenate(([0], lifted[:-1]))
-    return np.maximum(shifted - rank * step, 0)
+    earlier: IntArray = np.maximum(shifted - rank * step, 0)
+    return earlier

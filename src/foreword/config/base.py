@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Discriminated unions put the variant's name into an error's path; a person did not write it there.
 _TAGS = frozenset({"fixed", "explicit", "truncated_normal", "histogram", "empirical"})
+_SHOWN_CHARS = 60
 
 
 class ConfigModel(BaseModel):
@@ -57,7 +58,7 @@ def _shown(value: object) -> str:
     if isinstance(value, dict | BaseModel):
         return ""
     text = repr(value)
-    return f", got {text if len(text) <= 60 else f'{text[:57]}...'}"
+    return f", got {text if len(text) <= _SHOWN_CHARS else f'{text[:_SHOWN_CHARS]}...'}"
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
@@ -86,7 +87,7 @@ def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list
     return sorted({name for candidate in candidates for name in candidate.model_fields})
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in getattr(annotation, "__args__", ()) for model in _models_in(argument)]

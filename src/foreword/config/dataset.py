@@ -20,9 +20,7 @@ Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
-WithinGroup = Literal[
-    "sequential", "shuffle", "input_len_asc", "input_len_desc", "prefix_len_asc", "prefix_len_desc"
-]
+WithinGroup = Literal["sequential", "shuffle", "input_len_asc", "input_len_desc", "prefix_len_asc", "prefix_len_desc"]
 AcrossGroup = Literal["grouped", "interleave", "weighted_interleave", "shuffle"]
 OrderMode = Literal[
     "sequential",
@@ -255,7 +253,7 @@ class DatasetConfig(ConfigModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _spell_out(cls, data: Any) -> Any:
+    def _spell_out(cls, data: object) -> object:
         return _without_aliases(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeVar
+import itertools
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from foreword.config.base import ConfigModel
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 Count = Annotated[int, Field(strict=True, ge=1)]
 Natural = Annotated[int, Field(strict=True, ge=0)]
 OutOfRange = Literal["resample", "clip", "error"]
-
-
-_Sampled = TypeVar("_Sampled", "ExplicitLength", "EmpiricalLength")
 
 
 class FixedLength(ConfigModel):
@@ -33,7 +34,8 @@ class ExplicitLength(ConfigModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        return _exactly_one_source(self)
+        _check_one_source(self.values, self.path)
+        return self
 
 
 class TruncatedNormalLength(ConfigModel):
@@ -84,7 +86,7 @@ class HistogramLength(ConfigModel):
             message = "the weights of the bins sum to 0; give at least one bin a weight"
             raise ValueError(message)
         edges = sorted(bin_.range for bin_ in self.bins)
-        if any(low[1] > high[0] for low, high in zip(edges, edges[1:], strict=False)):
+        if any(low[1] > high[0] for low, high in itertools.pairwise(edges)):
             message = "bins overlap; let each start where the one before it ends"
             raise ValueError(message)
         return self
@@ -100,17 +102,17 @@ class EmpiricalLength(ConfigModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        return _exactly_one_source(self)
+        _check_one_source(self.values, self.path)
+        return self
 
 
-def _exactly_one_source(law: _Sampled) -> _Sampled:
-    if (law.values is None) == (law.path is None):
+def _check_one_source(values: Sequence[int] | None, path: str | None) -> None:
+    if (values is None) == (path is None):
         message = "give either values or path"
         raise ValueError(message)
-    if law.values is not None and len(law.values) == 0:
+    if values is not None and len(values) == 0:
         message = "values is empty"
         raise ValueError(message)
-    return law
 
 
 LengthLaw = Annotated[

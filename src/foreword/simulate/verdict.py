@@ -1,0 +1,99 @@
+"""Construction verdicts: designed against target, in exact fractions (RFC 3.3.17; decision 2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from foreword.terms import Reason, Status
+
+if TYPE_CHECKING:
+    from foreword.config.dataset import ValidationConfig
+    from foreword.workload.reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Limits on |designed - target|, and whether the nearest reachable total stands for an unreachable target."""
+
+    passing: Fraction
+    warning: Fraction
+    allow_nearest: bool
+
+    @classmethod
+    def of(cls, config: ValidationConfig) -> Tolerance:
+        """Tolerances as the decimals that were written."""
+        passing, warning = Fraction(str(config.pass_tolerance)), Fraction(str(config.warning_tolerance))
+        return cls(passing, warning, config.allow_nearest)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Status, its reason, and one sentence that a person reads."""
+
+    status: Status
+    reason: Reason
+    message: str
+
+
+def judge(*, target: Fraction, achieved: Fraction, reach: Reach, block_size: int, tolerance: Tolerance) -> Verdict:
+    """Compare what a plan gives with what was asked for."""
+    deviation = abs(achieved - target)
+    reason = _reason(target, deviation, reach, tolerance)
+    unreachable = reason in {Reason.TARGET_UNREACHABLE, Reason.BELOW_FLOOR}
+    if unreachable and not tolerance.allow_nearest:
+        status = Status.FAIL
+    elif deviation <= tolerance.passing:
+        status = Status.PASS
+    elif deviation <= tolerance.warning:
+        status = Status.PASS_WITH_WARNING
+    else:
+        status = Status.FAIL
+    return Verdict(
+        status, reason, _message(reason, target, achieved, reach, block_size=block_size, tolerance=tolerance)
+    )
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """The verdict that decides for all: FAIL before PASS_WITH_WARNING before PASS."""
+    severity = (Status.PASS, Status.PASS_WITH_WARNING, Status.FAIL)
+    return max(verdicts, key=lambda verdict: severity.index(verdict.status))
+
+
+def percent(ratio: Fraction | float) -> str:
+    """A ratio as people read it, to two decimals and never rounded to a bound it does not reach.
+
+    >>> percent(Fraction(9951, 10000)), percent(Fraction(1, 2))
+    ('99.51 %', '50.00 %')
+    """
+    return f"{float(ratio) * 100:.2f} %"
+
+
+def _reason(target: Fraction, deviation: Fraction, reach: Reach, tolerance: Tolerance) -> Reason:
+    if target > reach.ceiling:
+        return Reason.TARGET_UNREACHABLE
+    if target < reach.floor:
+        return Reason.BELOW_FLOOR
+    return Reason.OK if deviation <= tolerance.passing else Reason.GRANULARITY
+
+
+def _message(
+    reason: Reason, target: Fraction, achieved: Fraction, reach: Reach, *, block_size: int, tolerance: Tolerance
+) -> str:
+    points = f"{abs(float(achieved - target)) * 100:.4f} points"
+    match reason:
+        case Reason.OK:
+            return f"designed {percent(achieved)} for a target of {percent(target)}, {points} apart"
+        case Reason.TARGET_UNREACHABLE:
+            return f"{percent(target)} cannot be planned: these requests allow at most {percent(reach.ceiling)}"
+        case Reason.BELOW_FLOOR:
+            return f"{percent(target)} cannot be planned: the template alone gives {percent(reach.floor)}"
+        case Reason.GRANULARITY:
+            needed = math.ceil(block_size / (2 * tolerance.passing)) if tolerance.passing else 0
+            more = f"; from about {needed:,} input tokens on half a block is within tolerance" if needed else ""
+            return (
+                f"the nearest total that blocks of {block_size} tokens allow is {percent(achieved)}, "
+                f"{points} from the target over {reach.input_tokens:,} input tokens{more}"
+            )

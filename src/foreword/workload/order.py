@@ -1,0 +1,161 @@
+"""Send order and lanes (RFC 3.3.9, 3.3.10, 2.7; decisions 3 and 4).
+
+An order is an array of generation indices in the sequence in which they are sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreword.errors import ConfigError
+from foreword.terms import CacheScope, IntArray, draw_key, permutation
+
+if TYPE_CHECKING:
+    from foreword.config.dataset import AcrossGroup, OrderConfig, OrderMode, RoutingConfig, WithinGroup
+    from foreword.workload.groups import Groups
+
+_ACROSS_MODES = ("grouped", "interleave", "weighted_interleave")
+_FINE = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class SendOrder:
+    """An order with every slot filled in: either the whole set by ``whole``, or ``within`` and ``across`` groups."""
+
+    whole: OrderMode | None
+    within: WithinGroup
+    across: AcrossGroup
+    keep_group_order: bool
+
+    @property
+    def needs_prefix(self) -> bool:
+        """Whether the order depends on the planned prefix lengths."""
+        return (self.whole or self.within).startswith("prefix_len")
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Data-parallel ranks: how many, how requests get theirs, and whether each has its own cache."""
+
+    dp_size: int
+    assignment: str
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Planned rank, cache domain and lane of each request, in generation order."""
+
+    dp: IntArray
+    domain: IntArray
+    lane: IntArray
+
+
+def send_order(config: OrderConfig, *, progressive: bool) -> SendOrder:
+    """Fill the slots that a config leaves open: progressive runs send short prompts first, groups take turns."""
+    whole, within, across = config.mode, config.within_group, config.across_group
+    default_within: WithinGroup = "input_len_asc" if progressive else "sequential"
+    if whole in _ACROSS_MODES:
+        whole, across = None, whole
+    elif whole is None and within is None and across is None and not progressive:
+        whole = "sequential"
+    return SendOrder(whole, within or default_within, across or "interleave", config.preserve_group_dependency)
+
+
+def routing(config: RoutingConfig, *, order: SendOrder) -> Routing:
+    """Fill the slots of a routing; groups stick to a rank unless told otherwise."""
+    sticky = config.sticky_routing or config.bind_prefix_group_to_dp
+    assignment = config.assignment or ("bind" if sticky else "round_robin")
+    if assignment == "by_send_order" and order.needs_prefix:
+        raise ConfigError(
+            "routing.assignment: by_send_order needs an order that does not depend on prefix lengths",
+            field="routing.assignment",
+            advice="use bind or round_robin, or another request_order",
+        )
+    return Routing(config.dp_size or 1, assignment, config.cache_scope is CacheScope.DP_LOCAL)
+
+
+def lanes(route: Routing, groups: Groups, *, order: IntArray) -> Lanes:
+    """Assign ranks from group and position, before order where the runner enforces them (X8, X9)."""
+    group = groups.of_request
+    match route.assignment:
+        case "bind":
+            dp = group % route.dp_size
+        case "round_robin":
+            dp = _rank_within(group, np.arange(len(group))) % route.dp_size
+        case _:
+            dp = np.empty_like(group)
+            dp[order] = np.arange(len(order)) % route.dp_size
+    domain = dp if route.local else np.zeros_like(dp)
+    return Lanes(dp=dp, domain=domain, lane=domain * len(groups.ids) + group)
+
+
+def arrange(order: SendOrder, groups: Groups, *, input_len: IntArray, prefix_len: IntArray, key: int) -> IntArray:
+    """Put requests in send order; ties keep generation order."""
+    if order.whole is not None:
+        return _sorted_by(order.whole, input_len, prefix_len, key)
+    inside = _sorted_by(order.within, input_len, prefix_len, key)
+    place = np.empty_like(inside)
+    place[inside] = np.arange(len(inside))
+    rank = _rank_within(groups.of_request, place)
+    slot = _merge_slots(order, groups, rank, draw_key("across", key))
+    return np.lexsort((groups.of_request, slot)).astype(np.int64)
+
+
+def _sorted_by(mode: str, input_len: IntArray, prefix_len: IntArray, key: int) -> IntArray:
+    n = len(input_len)
+    if mode == "shuffle":
+        return permutation(draw_key("order", key), n)
+    if mode == "sequential":
+        return np.arange(n)
+    values = input_len if mode.startswith("input_len") else prefix_len
+    return np.argsort(-values if mode.endswith("desc") else values, kind="stable")
+
+
+def _rank_within(group: IntArray, place: IntArray) -> IntArray:
+    """Position of each request among its group's, by ``place``."""
+    order = np.lexsort((place, group))
+    sorted_group = group[order]
+    starts = np.concatenate(([True], sorted_group[1:] != sorted_group[:-1])).nonzero()[0]
+    sizes = np.diff(np.append(starts, len(group)))
+    rank = np.empty_like(group)
+    rank[order] = np.arange(len(group)) - np.repeat(starts, sizes)
+    return rank
+
+
+def _merge_slots(order: SendOrder, groups: Groups, rank: IntArray, key: int) -> IntArray:
+    """Sort key of each request across groups; ties go by group order."""
+    group = groups.of_request
+    match order.across:
+        case "grouped":
+            return group * (int(rank.max(initial=0)) + 1) + rank
+        case "interleave":
+            return rank
+        case "weighted_interleave":
+            return (2 * rank + 1) * _period(groups.weights)[group]
+        case "shuffle":
+            n = len(rank)
+            if not order.keep_group_order:
+                slot = np.empty_like(rank)
+                slot[permutation(key, n)] = np.arange(n)
+                return slot
+            by_group = np.lexsort((rank, group))
+            drawn = np.empty_like(rank)
+            drawn[by_group] = _sorted_slots_of(group[permutation(key, n)])
+            return drawn
+
+
+def _sorted_slots_of(group_at_slot: IntArray) -> IntArray:
+    """Slots of group 0 in ascending order, then those of group 1, and so on."""
+    return np.argsort(group_at_slot, kind="stable")
+
+
+def _period(weights: tuple[float, ...]) -> IntArray:
+    """Integers proportional to ``1/weight``: smooth weighted round robin sends at odd multiples of half of it."""
+    exact = [Fraction(str(weight)) for weight in weights]
+    smallest = min((weight for weight in exact if weight > 0), default=Fraction(1))
+    return np.asarray([int(_FINE * smallest / weight) if weight else 0 for weight in exact], dtype=np.int64)
