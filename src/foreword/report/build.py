@@ -1,0 +1,171 @@
+"""From a run folder, read, to the report document."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from foreword.collect.ladder import Remainder, RungName, classify_remainder, climb
+from foreword.report import accounting, breakdown, series, text
+from foreword.report.causes import cause_checks
+from foreword.report.document import (
+    FactsSection,
+    LadderSection,
+    PassSection,
+    ReportDocument,
+    RequestCounts,
+    RungSection,
+)
+from foreword.report.evidence import floor_ratio, gather, in_flight, rungs
+from foreword.report.notices import notices
+from foreword.report.performance import comparison, performance
+from foreword.report.records import plan_arrays
+from foreword.report.verdict import designed_pass, headline
+from foreword.terms import Pass
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from foreword.collect.ladder import Ladder
+    from foreword.report.document import TokenProof
+    from foreword.report.evidence import Evidence
+    from foreword.report.records import RunFolder
+
+
+def build_document(folder: RunFolder) -> ReportDocument:
+    """The report of a run, from its folder alone."""
+    plan = plan_arrays(folder.plan)
+    designed = designed_pass(folder.run.mode, folder.manifest.semantics)
+    ran = {row.pass_name for row in folder.results} | {designed}
+    evidence = [gather(folder, plan, one) for one in (Pass.COLD, Pass.HOT) if one in ran]
+    target = folder.manifest.theoretical_result.target_hit_ratio
+    ladders = [climb(rungs(one, target)) for one in evidence]
+    sections = tuple(_pass_section(one, ladder, designed) for one, ladder in zip(evidence, ladders, strict=True))
+    main = next(at for at, one in enumerate(evidence) if one.pass_name is designed)
+    return ReportDocument(
+        headline=headline(folder, evidence[main], ladders[main]),
+        facts=_facts(folder),
+        notices=notices(folder, evidence, sections),
+        passes=sections,
+        comparison=comparison(sections),
+        lengths=series.lengths(plan),
+        watermarks=series.watermarks(plan),
+    )
+
+
+def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSection:
+    proofs = accounting.token_proofs(evidence)
+    shares, predicted = series.ttft_by_share(evidence)
+    return PassSection(
+        pass_name=evidence.pass_name,
+        designed=evidence.pass_name is designed,
+        requests=_counts(evidence),
+        ladder=_ladder_section(evidence, ladder, proofs),
+        token_proofs=proofs,
+        length_proof=accounting.length_proof(evidence),
+        hit_proof=accounting.hit_proof(evidence),
+        groups=breakdown.by_group(evidence),
+        classes=breakdown.by_class(evidence),
+        lanes=breakdown.by_lane(evidence),
+        domains=breakdown.by_domain(evidence),
+        endpoints=breakdown.endpoints(evidence),
+        performance=performance(evidence.folder.performance.get(evidence.pass_name)),
+        kv_usage=series.kv_usage(evidence),
+        cumulative=series.cumulative(evidence),
+        pairs=series.pairs(evidence),
+        ttft_by_share=shares,
+        share_is_predicted=predicted,
+    )
+
+
+def _counts(evidence: Evidence) -> RequestCounts:
+    results = evidence.results
+    recorded, ok = int(results.recorded.sum()), int(results.ok.sum())
+    return RequestCounts(
+        planned=len(results.ok),
+        succeeded=ok,
+        failed=recorded - ok,
+        not_sent=len(results.ok) - recorded,
+        failures_by_kind=results.failures_by_kind,
+    )
+
+
+def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof, ...]) -> LadderSection:
+    k = in_flight(evidence)
+    several = max(len(evidence.plan.domain_ids), len(evidence.folder.run.urls)) > 1
+    floor = floor_ratio(evidence, k) if k is not None and k > 1 and not several else None
+    remainder = classify_remainder(ladder, concurrent=several or (k or 1) > 1, floor_ratio=floor)
+    return LadderSection(
+        rungs=_rung_sections(evidence, ladder, remainder),
+        remainder=remainder,
+        max_in_flight=k,
+        concurrency_floor_ratio=None if floor is None else float(floor),
+        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, k),
+    )
+
+
+def _rung_sections(evidence: Evidence, ladder: Ladder, remainder: Remainder) -> tuple[RungSection, ...]:
+    changes: list[Fraction | None] = [None, *(after.ratio - before.ratio for before, after in pairwise(ladder.rungs))]
+    notes = text.RUNG_NOTES | {RungName.MEASURED: _measured_note(evidence, remainder)}
+    return tuple(
+        RungSection(
+            name=rung.name,
+            ratio=float(rung.ratio),
+            hit_tokens=rung.hit_tokens,
+            input_tokens=rung.input_tokens,
+            step_points=None if change is None else float(change * 100),
+            note=notes[rung.name],
+        )
+        for rung, change in zip(ladder.rungs, changes, strict=True)
+    )
+
+
+def _measured_note(evidence: Evidence, remainder: Remainder) -> str:
+    if evidence.measured is None:
+        return text.NOT_REPORTED
+    return f"{text.MEASURED_BY[evidence.measured.by]}; the step: {text.REMAINDERS[remainder]}"
+
+
+def _facts(folder: RunFolder) -> FactsSection:
+    manifest, run, metrics = folder.manifest, folder.run, folder.metrics
+    detected = metrics.engine if metrics else None
+    return FactsSection(
+        run=folder.name,
+        state=run.state,
+        started_utc=run.started_utc,
+        foreword_version=run.foreword_version,
+        generator_version=manifest.generator_version,
+        dataset_id=manifest.dataset_id,
+        seed=manifest.seed,
+        mode=run.mode,
+        semantics=manifest.semantics,
+        isolation=_text(manifest.config.get("isolation")),
+        concurrency=_text(run.concurrency),
+        model=run.model,
+        prompt_format=manifest.prompt_format,
+        engine_planned=manifest.engine.name,
+        engine_detected=detected.name if detected else None,
+        engine_version=detected.version if detected else None,
+        hit_rule=manifest.engine.hit_rule,
+        block_size_planned=manifest.block_size,
+        block_size_reported=metrics.block_size_reported if metrics else None,
+        cache_scope=manifest.routing.cache_scope,
+        dp_size=manifest.routing.dp_size,
+        endpoints=len(run.urls),
+        tokenizer=_basename(manifest.tokenizer.name),
+        tokenizer_sha256=manifest.tokenizer.sha256,
+        reencode_level=manifest.reencode.level,
+        reencode_checked=manifest.reencode.checked,
+        reencode_wrong=manifest.reencode.wrong,
+        group_count=len({row.prefix_group_id for row in folder.plan}),
+        request_count=len(folder.plan),
+    )
+
+
+def _basename(name: str | None) -> str | None:
+    """Last part of a path, so that no folder of the machine is in a report; hub names stay whole."""
+    return name.rpartition("/")[2] if name and name.startswith(("/", "~", ".")) else name
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 - whatever a config holds
+    return None if value is None else str(value)

@@ -1,0 +1,138 @@
+"""Checks of the causes that could explain the remainder of a ladder (RFC 3.3.22)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreword.report.document import CauseCheck, Finding, Proof
+from foreword.terms import Pass, RequestClass
+
+if TYPE_CHECKING:
+    from foreword.report.document import TokenProof
+    from foreword.report.evidence import Evidence
+
+
+def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], k: int | None) -> tuple[CauseCheck, ...]:
+    """What this run says about each cause, found ones first."""
+    checks = (
+        _residual_cache(evidence),
+        _block_size(evidence),
+        _concurrency(k),
+        _routing(evidence),
+        _capacity(evidence),
+        _counter_window(proofs),
+        _restarts(evidence),
+        _external_tier(evidence),
+        _metric_unit(evidence),
+        _token_counts(proofs),
+    )
+    order = (Finding.FOUND, Finding.OPEN, Finding.RULED_OUT)
+    return tuple(sorted(checks, key=lambda check: order.index(check.finding)))
+
+
+def excess_of_first(evidence: Evidence) -> int | None:
+    """Tokens that the first requests of the lanes found though nobody of this pass had written them."""
+    first = np.array([one is RequestClass.FIRST_OF_LANE for one in evidence.plan.classes])
+    asked = first & evidence.results.ok & evidence.hits_reported
+    if evidence.pass_name is not Pass.COLD or not asked.any():
+        return None
+    return int(np.maximum(evidence.results.cached_tokens - evidence.predicted, 0)[asked].sum())
+
+
+def _residual_cache(evidence: Evidence) -> CauseCheck:
+    excess = excess_of_first(evidence)
+    if excess is None:
+        return _check("residual cache before the run", None, "only a cold pass with reported hits can tell")
+    return _check(
+        "residual cache before the run",
+        excess > 0,
+        f"first requests of the lanes found {excess:,} tokens that this pass had not written",
+    )
+
+
+def _block_size(evidence: Evidence) -> CauseCheck:
+    metrics = evidence.folder.metrics
+    reported = metrics.block_size_reported if metrics else None
+    planned = evidence.planned_server.block_size
+    cached = evidence.results.cached_tokens[evidence.results.ok & evidence.hits_reported]
+    uneven = int((cached % evidence.server.block_size != 0).sum())
+    if uneven:
+        return _check("wrong block size", found=True, evidence=f"{uneven:,} hits are no multiple of the block size")
+    if reported is None:
+        return _check("wrong block size", None, f"planned {planned}; the server does not report one")
+    return _check("wrong block size", reported != planned, f"planned {planned}, the server reports {reported}")
+
+
+def _concurrency(k: int | None) -> CauseCheck:
+    if k is None:
+        return _check("order and concurrency", None, "the run has no time stamps")
+    if k > 1:
+        return _check("order and concurrency", None, f"up to {k:,} requests were under way at once")
+    return _check("order and concurrency", found=False, evidence="one request at a time")
+
+
+def _routing(evidence: Evidence) -> CauseCheck:
+    domains, urls = len(evidence.plan.domain_ids), len(evidence.folder.run.urls)
+    if max(domains, urls, evidence.folder.manifest.routing.dp_size) > 1:
+        return _check("routing to another cache", None, f"{domains} cache domains, {urls} addresses")
+    return _check("routing to another cache", found=False, evidence="one cache domain, one address")
+
+
+def _capacity(evidence: Evidence) -> CauseCheck:
+    preempted = evidence.counters.preemptions_delta
+    metrics = evidence.folder.metrics
+    usage = [one.kv_cache_usage for one in (metrics.usage_samples if metrics else ()) if one.kv_cache_usage is not None]
+    peak = f"peak use of the cache {max(usage):.0%}" if usage else "use of the cache not reported"
+    if preempted:
+        return _check("capacity and eviction", found=True, evidence=f"{preempted:,.0f} preemptions; {peak}")
+    return _check("capacity and eviction", None, f"{peak}; evictions are not reported")
+
+
+def _counter_window(proofs: tuple[TokenProof, ...]) -> CauseCheck:
+    _, _, queries, hits = proofs
+    if Proof.NOT_REPORTED in {queries.outcome, hits.outcome}:
+        return _check("counter window, other traffic", None, "counters and answers cannot be compared")
+    differs = Proof.DIFFERENT in {queries.outcome, hits.outcome}
+    return _check(
+        "counter window, other traffic", differs, f"counters and answers {'differ' if differs else 'are equal'}"
+    )
+
+
+def _restarts(evidence: Evidence) -> CauseCheck:
+    if evidence.counters.queries_delta is None:
+        return _check("restart of the server", None, "counters are not reported")
+    seen = len(evidence.counters.restarts)
+    return _check("restart of the server", seen > 0, f"{seen or 'no'} counter reset seen")
+
+
+def _external_tier(evidence: Evidence) -> CauseCheck:
+    hits = evidence.counters.external_hits_delta
+    if hits is None:
+        return _check("external tier counted twice", None, "the server reports no external tier")
+    return _check("external tier counted twice", hits > 0, f"{hits:,.0f} hit tokens of an external tier")
+
+
+def _metric_unit(evidence: Evidence) -> CauseCheck:
+    queries = evidence.counters.queries_delta
+    counted = int(evidence.input_tokens[evidence.results.ok].sum())
+    if not queries or not counted:
+        return _check("unit of the counter", None, "counters are not reported")
+    blocks = abs(queries * evidence.server.block_size - counted) <= counted * 0.1 and evidence.server.block_size > 1
+    return _check("unit of the counter", blocks, f"{queries:,.0f} queries for {counted:,} prompt tokens")
+
+
+def _token_counts(proofs: tuple[TokenProof, ...]) -> CauseCheck:
+    planned = proofs[0]
+    if planned.outcome is Proof.NOT_REPORTED:
+        return _check("template and special tokens", None, "answers carry no prompt tokens")
+    left, right = planned.left_tokens, planned.right_tokens
+    return _check(
+        "template and special tokens", planned.outcome is Proof.DIFFERENT, f"{left:,} planned, {right:,} counted"
+    )
+
+
+def _check(cause: str, found: bool | None, evidence: str) -> CauseCheck:  # noqa: FBT001 - three-valued, read by name
+    finding = Finding.OPEN if found is None else Finding.FOUND if found else Finding.RULED_OUT
+    return CauseCheck(cause=cause, finding=finding, evidence=evidence)

@@ -1,0 +1,220 @@
+"""One pass of a run, seen by a reporter: the plan, the results, the server, and what a replay of them predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreword.collect.ladder import (
+    Requests,
+    Rung,
+    RungName,
+    ServerModel,
+    concurrency_floor,
+    make_rung,
+    max_in_flight,
+    predicted_hits,
+)
+from foreword.report.document import MeasuredBy
+from foreword.report.records import ABSENT, PassArrays, PassCounters, PlanArrays, RunFolder, lane_key, pass_arrays
+from foreword.terms import Pass
+
+if TYPE_CHECKING:
+    from foreword.terms import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measured hits of a pass; ``counted`` are the requests that both totals cover."""
+
+    hit_tokens: int
+    input_tokens: int
+    by: MeasuredBy
+    counted: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one pass.
+
+    ``predicted`` is the last replay: engine rule, reported block size, tokens the server added, and only the
+    requests that succeeded. ``planned_server`` is the server the data set was made for.
+    """
+
+    folder: RunFolder
+    plan: PlanArrays
+    results: PassArrays
+    counters: PassCounters
+    requests: Requests
+    served: BoolArray
+    planned_server: ServerModel
+    server: ServerModel
+    predicted: IntArray
+    measured: Measured | None
+
+    @property
+    def pass_name(self) -> Pass:
+        """The pass."""
+        return self.results.pass_name
+
+    @property
+    def input_tokens(self) -> IntArray:
+        """Prompt tokens of each request: the server's count, or the planned one where it gave none."""
+        counted = self.results.prompt_tokens
+        return np.where(counted != ABSENT, counted, self.plan.input_len + self.server.added_tokens)
+
+    @property
+    def hits_reported(self) -> BoolArray:
+        """Requests whose cached tokens the server reported."""
+        return np.not_equal(self.results.cached_tokens, ABSENT)
+
+
+def gather(folder: RunFolder, plan: PlanArrays, pass_name: Pass) -> Evidence:
+    """Evidence of a pass."""
+    rows = [row for row in folder.results if row.pass_name is pass_name]
+    results = pass_arrays(plan, rows, pass_name)
+    counters = (folder.metrics.of(pass_name) if folder.metrics else None) or PassCounters(pass_name=pass_name)
+    requests, warm_served = _requests(folder, plan, pass_name)
+    planned = _planned_server(folder)
+    reported = folder.metrics.block_size_reported if folder.metrics else None
+    server = replace(planned, block_size=reported or planned.block_size, added_tokens=_added_tokens(plan, results))
+    served = np.concatenate([warm_served, results.ok])
+    predicted = predicted_hits(requests, server, served=served)[len(warm_served) :]
+    return Evidence(
+        folder=folder,
+        plan=plan,
+        results=results,
+        counters=counters,
+        requests=requests,
+        served=served,
+        planned_server=planned,
+        server=server,
+        predicted=predicted,
+        measured=_measured(results, counters),
+    )
+
+
+def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
+    """Rungs of the ladder from the target to the measurement."""
+    plan, planned = evidence.plan, evidence.planned_server
+    designed = make_rung(RungName.DESIGNED, int(plan.hits_of(evidence.pass_name).sum()), int(plan.input_len.sum()))
+    found: list[Rung | None] = [Rung(RungName.TARGET, Fraction(repr(target))), designed]
+    found.append(_replayed(RungName.ENGINE_RULE, evidence, planned))
+    sized = replace(planned, block_size=evidence.server.block_size)
+    if sized != planned:
+        found.append(_replayed(RungName.BLOCK_SIZE, evidence, sized))
+    if evidence.server != sized:
+        found.append(_replayed(RungName.ADDED_TOKENS, evidence, evidence.server))
+    found.append(_served_rung(evidence))
+    if evidence.measured is not None:
+        found.append(make_rung(RungName.MEASURED, evidence.measured.hit_tokens, evidence.measured.input_tokens))
+    return found
+
+
+def in_flight(evidence: Evidence) -> int | None:
+    """Most requests under way at once, from the stamps; ``None`` when a request has none."""
+    results = evidence.results
+    known = results.recorded & (results.sent_ns != ABSENT) & (results.done_ns != ABSENT)
+    if not known.any():
+        return None
+    return max_in_flight(results.sent_ns[known], results.done_ns[known])
+
+
+def floor_ratio(evidence: Evidence, k: int) -> Fraction | None:
+    """Least hit ratio that at most ``k`` requests in flight can leave, on an unbounded cache."""
+    warm = len(evidence.served) - len(evidence.results.ok)
+    sent = np.where(evidence.results.sent_ns == ABSENT, np.iinfo(np.int64).max, evidence.results.sent_ns)
+    order = np.concatenate([np.arange(warm), warm + np.argsort(sent, kind="stable")])
+    requests = Requests(
+        input_len=evidence.requests.input_len[order],
+        prefix_len=evidence.requests.prefix_len[order],
+        lane=evidence.requests.lane[order],
+        domain=evidence.requests.domain[order],
+        counted=evidence.requests.counted[order],
+    )
+    served = evidence.served[order]
+    hits = concurrency_floor(requests, evidence.server, served=served, in_flight=k)
+    counted = served & requests.counted
+    total = int(evidence.input_tokens[evidence.results.ok].sum())
+    return Fraction(int(hits[counted].sum()), total) if total else None
+
+
+def _replayed(name: RungName, evidence: Evidence, server: ServerModel) -> Rung | None:
+    """Rung of the whole plan on a server, every request and warm-up served."""
+    everything = np.ones(len(evidence.requests.input_len), dtype=np.bool_)
+    hits = predicted_hits(evidence.requests, server, served=everything)
+    counted = evidence.requests.counted
+    tokens = evidence.requests.input_len[counted] + server.added_tokens
+    return make_rung(name, int(hits[counted].sum()), int(tokens.sum()))
+
+
+def _served_rung(evidence: Evidence) -> Rung | None:
+    """Rung of the requests that succeeded (and, when usage is partial, of those that reported)."""
+    counted = evidence.results.ok if evidence.measured is None else evidence.measured.counted
+    return make_rung(RungName.SERVED, int(evidence.predicted[counted].sum()), int(evidence.input_tokens[counted].sum()))
+
+
+def _measured(results: PassArrays, counters: PassCounters) -> Measured | None:
+    """Hits by usage if every success reported, else by counters, else by the usage there is."""
+    ok = results.ok
+    reported = ok & (results.cached_tokens != ABSENT) & (results.prompt_tokens != ABSENT)
+    if not ok.any():
+        return None
+    by_usage = (int(results.cached_tokens[reported].sum()), int(results.prompt_tokens[reported].sum()))
+    if (reported == ok).all():
+        return Measured(*by_usage, MeasuredBy.USAGE, ok)
+    if counters.hits_delta is not None and counters.queries_delta:
+        return Measured(round(counters.hits_delta), round(counters.queries_delta), MeasuredBy.COUNTERS, ok)
+    return Measured(*by_usage, MeasuredBy.PARTIAL_USAGE, reported) if reported.any() else None
+
+
+def _planned_server(folder: RunFolder) -> ServerModel:
+    manifest = folder.manifest
+    return ServerModel(rule=manifest.engine.hit_rule, block_size=manifest.block_size, head_len=manifest.frame.head_len)
+
+
+def _added_tokens(plan: PlanArrays, results: PassArrays) -> int:
+    """Tokens that the server counted on top of the plan, if it is the same number for every request."""
+    counted = results.prompt_tokens != ABSENT
+    extra = np.unique(results.prompt_tokens[counted] - plan.input_len[counted])
+    return int(extra[0]) if len(extra) == 1 and extra[0] > 0 else 0
+
+
+def _requests(folder: RunFolder, plan: PlanArrays, pass_name: Pass) -> tuple[Requests, BoolArray]:
+    """Requests of a pass with the warm-up of its lanes in front, and which warm-ups were served."""
+    lanes, domains = _warm_lanes(plan) if pass_name is Pass.HOT else (_none(), _none())
+    tops = np.zeros(len(plan.lane_names), dtype=np.int64)
+    np.maximum.at(tops, plan.lane, plan.prefix_len)
+    warm_prefix = tops[lanes]
+    requests = Requests(
+        input_len=np.concatenate([warm_prefix + plan.input_len.max(), plan.input_len]),
+        prefix_len=np.concatenate([warm_prefix, plan.prefix_len]),
+        lane=np.concatenate([lanes, plan.lane]),
+        domain=np.concatenate([domains, plan.domain]),
+        counted=np.concatenate([np.zeros(len(lanes), np.bool_), np.ones(len(plan.lane), np.bool_)]),
+    )
+    return requests, _warm_served(folder, plan, lanes)
+
+
+def _warm_lanes(plan: PlanArrays) -> tuple[IntArray, IntArray]:
+    """Every lane and its domain."""
+    lanes, first = np.unique(plan.lane, return_index=True)
+    return lanes.astype(np.int64), plan.domain[first]
+
+
+def _warm_served(folder: RunFolder, plan: PlanArrays, lanes: IntArray) -> BoolArray:
+    """Which lanes were warmed; all of them when the run made no warm-up pass (the server was warm already)."""
+    rows = [row for row in folder.results if row.pass_name is Pass.WARMUP]
+    if not rows:
+        return np.ones(len(lanes), dtype=np.bool_)
+    done = {lane_key(row.prefix_group_id, row.planned_dp_id) for row in rows if row.ok}
+    _, first = np.unique(plan.lane, return_index=True)
+    keys = [lane_key(plan.group_ids[plan.group[at]], plan.domain_ids[plan.domain[at]]) for at in first]
+    return np.array([keys[lane] in done for lane in lanes], dtype=np.bool_)
+
+
+def _none() -> IntArray:
+    return np.empty(0, dtype=np.int64)

@@ -1,0 +1,80 @@
+"""Latency and throughput of a run: read from its own figures, compared between passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foreword.report.document import Comparison, PerformanceSection, Quantiles, Saving
+from foreword.terms import Pass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from foreword.report.document import PassSection
+
+LATENCIES = ("TTFT", "TPOT", "ITL", "E2EL")
+STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+
+
+def performance(figures: Mapping[str, Any] | None) -> PerformanceSection | None:
+    """Figures of a pass; whatever the run did not write is absent."""
+    if figures is None:
+        return None
+    client = figures.get("client") or {}
+    return PerformanceSection(
+        latencies=tuple(_quantiles(name, figures.get(name) or {}) for name in LATENCIES),
+        duration_s=_number(figures, "duration_s"),
+        request_throughput_per_s=_number(figures, "request_throughput_per_s"),
+        input_token_throughput_per_s=_number(figures, "input_token_throughput_per_s"),
+        output_token_throughput_per_s=_number(figures, "output_token_throughput_per_s"),
+        qps=_number(figures, "qps"),
+        success_rate=_number(figures, "success_rate"),
+        timeout_rate=_number(figures, "timeout_rate"),
+        loop_lag_p99_ms=_number(client, "loop_lag_ms_p99"),
+        send_lag_p99_ms=_number(client, "send_lag_ms_p99"),
+    )
+
+
+def comparison(sections: Sequence[PassSection]) -> Comparison | None:
+    """Cold against hot, when the run made both passes."""
+    by_pass = {section.pass_name: section for section in sections}
+    cold, hot = by_pass.get(Pass.COLD), by_pass.get(Pass.HOT)
+    if cold is None or hot is None:
+        return None
+    return Comparison(
+        cold_hit_ratio=_measured(cold),
+        hot_hit_ratio=_measured(hot),
+        ttft=_savings(cold.performance, hot.performance),
+        cold_input_throughput_per_s=cold.performance.input_token_throughput_per_s if cold.performance else None,
+        hot_input_throughput_per_s=hot.performance.input_token_throughput_per_s if hot.performance else None,
+    )
+
+
+def _savings(cold: PerformanceSection | None, hot: PerformanceSection | None) -> tuple[Saving, ...]:
+    if cold is None or hot is None:
+        return ()
+    before, after = cold.latencies[0], hot.latencies[0]
+    return tuple(
+        Saving(statistic=name, cold_ms=a, hot_ms=b)
+        for name in STATISTICS
+        if (a := getattr(before, name)) is not None and (b := getattr(after, name)) is not None
+    )
+
+
+def _measured(section: PassSection) -> float | None:
+    last = section.ladder.rungs[-1]
+    return last.ratio if last.name == "measured" else None
+
+
+def _quantiles(metric: str, raw: Mapping[str, Any]) -> Quantiles:
+    return Quantiles(
+        metric=metric,
+        unit=str(raw.get("unit", "ms")),
+        count=int(raw.get("count") or 0),
+        **{name: _number(raw, name) for name in STATISTICS},
+    )
+
+
+def _number(figures: Mapping[str, Any], name: str) -> float | None:
+    value = figures.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
