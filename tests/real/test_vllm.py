@@ -1,0 +1,76 @@
+"""Predictions against a real vLLM on the CPU: the item that counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.support.acceptance import HEADER, Case, assert_as_predicted, exercise, table_row
+from tests.support.groups import folder_of
+from tests.support.servers import vllm_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.real
+
+BLOCK_SIZES = (32, 128)
+KINDS = [
+    (mode, language, prompt_format)
+    for mode, language in (("progressive_prefix_fill", "en"), ("warmup", "zh"), ("compare", "mixed"))
+    for prompt_format in ("completions_text", "completions_ids")
+]
+
+
+class Server(NamedTuple):
+    """A running vLLM."""
+
+    url: str
+    block_size: int
+    version: str
+
+
+@pytest.fixture(scope="module", params=BLOCK_SIZES)
+def server(
+    request: pytest.FixtureRequest, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A vLLM, started once for all cases of a block size."""
+    venv = folder_of("VLLM_VENV")
+    assert venv is not None
+    with vllm_server(venv, tiny_model, tmp_path_factory.mktemp("vllm"), block_size=request.param) as url:
+        with urllib.request.urlopen(f"{url}/version", timeout=5) as reply:  # noqa: S310 - a loopback URL of our own
+            version = json.load(reply)["version"]
+        yield Server(url, request.param, version)
+
+
+@pytest.fixture(scope="module")
+def table() -> Path | None:
+    """The file of ``FOREWORD_ACCURACY_TABLE``, begun anew, or nothing."""
+    name = os.environ.get("FOREWORD_ACCURACY_TABLE")
+    if not name:
+        return None
+    path = Path(name)
+    path.write_text(HEADER, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
+def test_every_request_hits_what_was_predicted(
+    server: Server, kind: tuple[str, str, str], table: Path | None, tiny_model: Path, tmp_path: Path
+) -> None:
+    """Per request, and in the sum of the server's counters, vLLM's hits are the planned ones."""
+    mode, language, prompt_format = kind
+    case = Case(prompt_format, mode, seed=11, block_size=server.block_size, isolation="salt", language=language)
+
+    results = exercise(case, server.url, tokenizer=tiny_model, folder=tmp_path / "case")
+
+    if table is not None:
+        with table.open("a", encoding="utf-8") as lines:
+            lines.writelines(table_row(f"vLLM {server.version}, CPU", result) for result in results)
+    for result in results:
+        assert_as_predicted(result)
