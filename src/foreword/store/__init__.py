@@ -1,0 +1,1 @@
+"""Every read and write: configs, data sets, run folders, tokenizers and corpora."""

@@ -187,7 +187,7 @@ def _falling(first_ratio: float, curvature: float, n: int) -> FloatArray:
     ratios = np.full(n, curvature)
     if n:
         ratios[0] = first_ratio
-    falling: FloatArray = np.cumprod(np.cumprod(ratios))
+    falling: FloatArray = np.cumprod(np.cumprod(ratios, dtype=np.float64), dtype=np.float64)
     return falling
 
 

@@ -1,0 +1,65 @@
+"""The command table, and how failures leave the process.
+
+Commands are import strings, so that ``foreword --help`` loads none of the libraries that they need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from cyclopts import App, CycloptsError
+
+from foreword._version import __version__
+from foreword.errors import ForewordError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTERRUPTED = 130
+
+COMMANDS = {
+    "demo": "Run the whole chain on the built-in server; ends with the path of a report.",
+    "plan": "Plan a data set without text: reachability, lengths, groups, predicted hits.",
+    "generate": "Plan a data set, write its prompts token-exactly and check them.",
+    "validate": "Re-encode a data set, replay its blocks and check every stated number.",
+    "run": "Send a data set to a server and record what it did.",
+    "report": "Explain a run: target, designed and measured, as JSON and one HTML file.",
+    "serve": "Start the built-in OpenAI-compatible server with a real prefix cache.",
+}
+
+app = App(
+    name="foreword",
+    help="Plan, generate, run and explain prefix-cache workloads for LLM serving.",
+    version=__version__,
+    help_epilogue=(
+        "Exit codes: 0 fine; 1 warnings under --strict; 2 usage, config or tokenizer; 3 construction failed; "
+        "4 server, network or metrics; 5 damaged data; 130 interrupted."
+    ),
+)
+for _name, _help in COMMANDS.items():
+    app.command(f"foreword.cli.{_name}:{_name}", name=_name, help=_help)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; a failure is one line on stderr."""
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as failure:
+        return _fail(UsageError(" ".join(str(failure).split()), advice="see foreword --help"))
+    except ForewordError as failure:
+        return _fail(failure)
+    except KeyboardInterrupt:
+        print("foreword: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _fail(failure: ForewordError) -> int:
+    where = f"{failure.stage}: " if failure.stage else ""
+    print(f"foreword: {where}{failure}", file=sys.stderr)
+    return failure.exit_code

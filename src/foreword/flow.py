@@ -1,0 +1,69 @@
+"""The product on one page: each entry is a chain of stages.
+
+Config to design, design to data set, data set to run, run to report. Stages are pure or do one kind of I/O; what they
+noticed comes back with their values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from foreword.cache.rules import HitRule
+from foreword.engines.registry import PROFILES
+from foreword.errors import ConfigError
+from foreword.simulate.design import Design, Facts, design
+from foreword.terms import Engine, PromptFormat, Status
+
+if TYPE_CHECKING:
+    from foreword.config.dataset import DatasetConfig
+    from foreword.store.tokenizers import LoadedTokenizer
+
+
+def plan(config: DatasetConfig) -> Design:
+    """Plan a data set without text."""
+    tokenizer = None if config.prompt_format is PromptFormat.COMPLETIONS_IDS else _tokenizer(config)
+    return _design(config, tokenizer)
+
+
+def construction_exit_code(plan: Design, *, strict: bool) -> int:
+    """3 for a design that failed (unless the config only warns), 1 for warnings under ``strict``, else 0."""
+    status = plan.verdict.status
+    if status is Status.FAIL and plan.config.validation.on_failure == "error":
+        return 3
+    return int(strict and (status is not Status.PASS or bool(plan.warnings)))
+
+
+def _tokenizer(config: DatasetConfig) -> LoadedTokenizer:
+    from foreword.store.tokenizers import load_tokenizer
+
+    return load_tokenizer(config.tokenizer)
+
+
+def _design(config: DatasetConfig, tokenizer: LoadedTokenizer | None) -> Design:
+    block_size, notes = _block_size(config)
+    facts = Facts(block_size, PROFILES[config.engine].hit_rule)
+    if tokenizer is not None:
+        from foreword.store.tokenizers import frame_for
+
+        frame = frame_for(tokenizer, config.prompt_format)
+        facts = replace(facts, head_len=len(frame.head_ids), tail_len=len(frame.tail_ids))
+    planned = design(config, facts)
+    return replace(planned, warnings=(*notes, *planned.warnings))
+
+
+def _block_size(config: DatasetConfig) -> tuple[int, tuple[str, ...]]:
+    """Block size as written, else the engine's default with a warning (RFC 3.2.3)."""
+    profile = PROFILES[config.engine]
+    notes: tuple[str, ...] = ()
+    size = config.block_size
+    if not isinstance(size, int):
+        if config.engine is Engine.GENERIC:
+            message = "block_size: cannot be planned without a number"
+            raise ConfigError(message, field="block_size", advice="give block_size, or engine for its default")
+        size = profile.default_block_size
+        notes = (f"block_size is {profile.name}'s default, {size}; check it against the server",)
+    if profile.hit_rule is HitRule.CAP_ONLY and size > 1:
+        message = f"block_size: {profile.name} matches single tokens, not blocks of {size}"
+        raise ConfigError(message, field="block_size", advice="set block_size: 1")
+    return size, notes

@@ -1,0 +1,76 @@
+"""A plan as a person reads it, before any text exists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foreword.simulate.documents import validation_document
+from foreword.simulate.verdict import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foreword.simulate.design import Design
+
+_MOST_GROUPS = 20
+
+
+def plan_document(design: Design) -> dict[str, Any]:
+    """The construction report without what only text can prove."""
+    return validation_document(design, {})
+
+
+def plan_text(design: Design) -> str:
+    """Verdict, the ladder as far as it goes, lengths and groups."""
+    document = plan_document(design)
+    parts = (_verdict_lines(design), _ladder_lines(design), _length_lines(document), _group_lines(document))
+    return "\n".join(line for part in parts for line in part)
+
+
+def _verdict_lines(design: Design) -> list[str]:
+    lines = [f"{design.verdict.status}  {design.config.dataset_id}: {design.verdict.message}"]
+    if design.suggestions:
+        options = ", ".join(f"{item.text} (up to {percent(item.ceiling)})" for item in design.suggestions)
+        lines.append(f"      reachable {options}")
+    return lines
+
+
+def _ladder_lines(design: Design) -> list[str]:
+    cold, hot = (int(hits.sum()) for hits in (design.prediction.cold_hit, design.prediction.hot_hit))
+    total = design.input_tokens
+    return [
+        "",
+        f"  target            {percent(design.target):>10}",
+        f"  designed          {percent(design.designed):>10}   the {'cold' if design.designed_cold else 'hot'} pass",
+        f"  cold pass         {percent(cold / total):>10}   {cold:,} of {total:,} tokens",
+        f"  hot pass          {percent(hot / total):>10}   {hot:,} of {total:,} tokens",
+        f"  reachable         {percent(design.reach.floor):>10} to {percent(design.reach.ceiling)}",
+    ]
+
+
+def _length_lines(document: dict[str, Any]) -> list[str]:
+    lengths = document["lengths"]
+    spread = "  ".join(f"P{rank} {lengths[f'p{rank}']:,.0f}" for rank in (50, 90, 95, 99))
+    classes = ", ".join(f"{count:,} {kind}" for kind, count in document["request_classes"].items() if count)
+    span = f"{lengths['count']:,} requests, {lengths['min']:,} to {lengths['max']:,} tokens"
+    return [
+        "",
+        f"  lengths           {span}, mean {lengths['mean']:,.1f}  {spread}",
+        f"  request classes   {classes}",
+    ]
+
+
+def _group_lines(document: dict[str, Any]) -> list[str]:
+    groups: Sequence[dict[str, Any]] = document["groups"]
+    width = max(len("group"), *(len(group["group_id"]) for group in groups[:_MOST_GROUPS]))
+    lines = ["", f"  {'group':{width}}  requests   master tokens   designed   reachable"]
+    for group in groups[:_MOST_GROUPS]:
+        designed, reachable = (
+            "-" if ratio is None else percent(ratio)
+            for ratio in (group["designed_hit_ratio"], group["max_reachable_hit_ratio"])
+        )
+        counts = f"{group['request_count']:>8,}   {group['master_prefix_len']:>13,}"
+        lines.append(f"  {group['group_id']:{width}}  {counts}   {designed:>8}   {reachable:>9}")
+    if len(groups) > _MOST_GROUPS:
+        lines.append(f"  and {len(groups) - _MOST_GROUPS:,} more groups")
+    return lines
