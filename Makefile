@@ -31,9 +31,9 @@ lint-only:
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 
-bench: ## the figures of docs/performance.md
+bench: ## the figures of docs/performance.md, one program each
 	$(INSTALL) --extras dev,docs
-	$(BIN)/python -m pytest bench $(ARGS)
+	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python "$$program" || exit 1; done
 
 docs: ## the documentation as HTML in docs/_build
 	$(INSTALL) --extras dev,docs

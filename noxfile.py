@@ -31,10 +31,3 @@ def docs(session: nox.Session) -> None:
     """The documentation, with warnings as errors."""
     session.install(".[docs]")
     session.run("python", "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "docs/_build")
-
-
-@nox.session
-def bench(session: nox.Session) -> None:
-    """The figures of docs/performance.md."""
-    session.install(".[dev]")
-    session.run("python", "-m", "pytest", "bench", *session.posargs)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mocker
 
 # The mocker ignores salts and cannot be reset, so each case has content of its own.
 CASES = [
-    Case(prompt_format=prompt_format, mode=mode, seed=seed, block_size=16, isolation="none", request_count=60)
+    Case(prompt_format=prompt_format, mode=mode, seed=seed, block_size=16, isolation="none", request_count=100)
     for seed, (prompt_format, mode) in enumerate(
         (prompt_format, mode)
         for prompt_format in ("completions_text", "completions_ids")

@@ -89,6 +89,24 @@ def test_async_code_lives_at_the_edges() -> None:
     assert inside == []
 
 
+def test_the_core_takes_only_pure_paths_from_pathlib() -> None:
+    """``cache``, ``workload``, ``simulate`` and ``collect`` cannot open a path, not even for a type."""
+    openers = [
+        place(path, node.lineno)
+        for path in modules("src")
+        if {"cache", "workload", "simulate", "collect"} & set(path.parts)
+        for node in ast.walk(tree(path))
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "pathlib"
+            and [a.name for a in node.names] != ["PurePath"]
+        )
+        or (isinstance(node, ast.Import) and "pathlib" in {alias.name for alias in node.names})
+    ]
+
+    assert openers == []
+
+
 def test_no_module_is_called_utils() -> None:
     """A module is named for what it holds."""
     assert [
