@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from foreword.cli.app import COMMANDS
 from foreword.config.dataset import DatasetConfig
 from foreword.config.server import ServerConfig
 from tests.support.groups import ROOT
@@ -44,3 +47,18 @@ def test_the_configuration_page_names_every_key_and_choice(model: type[BaseModel
 
     # Chat prompts are refused in this release, and are documented when they work.
     assert keys_and_choices(dict(schema)) - quoted_words("configuration.md") - {"chat"} == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_line_page_names_every_option(command: str) -> None:
+    """The section of a command names each option of its help; what all commands share stands at the top."""
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    head, _, rest = page.partition(f"## `foreword {command}`")
+    section = head.partition("## ")[0] + rest.partition("\n## ")[0]
+    done = subprocess.run(
+        [sys.executable, "-m", "foreword", command, "--help"], capture_output=True, text=True, check=True
+    )
+
+    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", done.stdout))
+    assert rest
+    assert {option for option in options - {"--help", "--version"} if f"`{option}`" not in section} == set()
