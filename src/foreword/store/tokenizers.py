@@ -1,0 +1,186 @@
+"""Tokenizers from files: the built-in one, a ``tokenizer.json``, or a revision on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from tokenizers import Tokenizer
+
+from foreword.errors import ConfigError, TokenizerError
+from foreword.store.vocabularies import keeps_ascii, read_vocabulary
+from foreword.terms import PromptFormat
+from foreword.workload.tokens import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foreword.workload.tokens import Vocabulary
+
+BUILTIN = "builtin"
+FILE_NAME = "tokenizer.json"
+
+_HUB = "hub:"
+_SPACE = "▁"
+
+
+def load_tokenizer(spec: str) -> LoadedTokenizer:
+    """The tokenizer that ``builtin``, a path, or ``hub:NAME@REV`` names; TokenizerError where there is none."""
+    if spec == BUILTIN:
+        return _from_bytes(BUILTIN, (files("foreword") / "data" / FILE_NAME).read_bytes())
+    if spec.startswith(_HUB):
+        return _from_file(spec, _downloaded(spec))
+    path = Path(spec).expanduser()
+    path = path / FILE_NAME if path.is_dir() else path
+    return _from_file(path.parent.name if path.name == FILE_NAME else path.stem, path)
+
+
+def frame_for(tokenizer: LoadedTokenizer, prompt_format: PromptFormat) -> Frame:
+    """Ids that a server adds to a prompt sent in this format."""
+    match prompt_format:
+        case PromptFormat.COMPLETIONS_IDS:
+            return Frame()
+        case PromptFormat.COMPLETIONS_TEXT:
+            return tokenizer.frame()
+        case PromptFormat.CHAT:
+            raise ConfigError(
+                "prompt_format: chat comes with a later release",
+                advice="use completions_text or completions_ids",
+                field="prompt_format",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedTokenizer:
+    """A tokenizer file in memory; implements the workload layer's protocol."""
+
+    name: str
+    sha256: str
+    definition: dict[str, Any] = field(repr=False)
+    engine: Tokenizer = field(repr=False)
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Number of ids, added ones included."""
+        return int(self.engine.get_vocab_size(with_added_tokens=True))
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return read_vocabulary(self.definition, self.vocab_size)
+
+    @property
+    def kind(self) -> str:
+        """Family of the tokenizer, for manifests."""
+        return str(self._vocabulary.family)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text, without special tokens around it."""
+        return list(self.engine.encode(text, add_special_tokens=False).ids)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, without special tokens around them."""
+        return [one.ids for one in self.engine.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def token_ends(self, text: str) -> list[int]:
+        """UTF-8 offset at which each token of the text ends."""
+        widths = self._vocabulary.widths
+        if widths is None:
+            return _ends_by_offsets(self.engine, text)
+        stops = np.cumsum(widths[self.encode(text)])
+        added = int(stops[-1]) - len(text.encode()) if len(stops) else 0
+        return list((stops - added).tolist())
+
+    def normalize(self, text: str) -> str:
+        """The text as the tokenizer sees it; the marks that stand for spaces stay spaces."""
+        normalizer = self.engine.normalizer
+        if text.isascii() and self._keeps_ascii or normalizer is None:
+            return text
+        seen = str(normalizer.normalize_str(text))
+        return text if _SPACE in seen else seen
+
+    @cached_property
+    def _keeps_ascii(self) -> bool:
+        return keeps_ascii(self.definition)
+
+    def pieces(self) -> Vocabulary:
+        """The entries of the vocabulary."""
+        return self._vocabulary
+
+    def frame(self) -> Frame:
+        """Ids that the file's own post-processor puts around a text."""
+        bare = self.encode("a")
+        framed = list(self.engine.encode("a", add_special_tokens=True).ids)
+        for start in range(len(framed) - len(bare) + 1):
+            if framed[start : start + len(bare)] == bare:
+                return Frame(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
+        raise TokenizerError(
+            "the tokenizer's post-processor changes the text's own ids",
+            advice="set prompt_format: completions_ids",
+            field="tokenizer",
+        )
+
+
+def _from_file(name: str, path: Path) -> LoadedTokenizer:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TokenizerError(
+            f"cannot read tokenizer file {path}: {error.strerror}",
+            advice="give builtin, the path of a tokenizer.json or its folder, or hub:NAME@REV",
+            field="tokenizer",
+        ) from error
+    return _from_bytes(name, content)
+
+
+def _from_bytes(name: str, content: bytes) -> LoadedTokenizer:
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        definition = msgspec.json.decode(content, type=dict[str, Any])
+        engine = Tokenizer.from_buffer(content)
+    except ValueError as error:
+        raise TokenizerError(
+            f"{name} is not a tokenizer.json: {str(error).splitlines()[0]}",
+            advice="convert it with transformers (save_pretrained writes tokenizer.json)",
+            field="tokenizer",
+        ) from error
+    engine.no_truncation()
+    engine.no_padding()
+    return LoadedTokenizer(name, digest, definition, engine)
+
+
+def _downloaded(spec: str) -> Path:
+    name, _, revision = spec.removeprefix(_HUB).partition("@")
+    if not name or not revision:
+        raise TokenizerError(
+            f"{spec} names no revision",
+            advice="write hub:NAME@REV, where REV is a commit or tag, so that the data set can be made again",
+            field="tokenizer",
+        )
+    try:
+        from huggingface_hub import hf_hub_download  # noqa: PLC0415 - the extra may be absent
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415 - the same
+    except ImportError as error:
+        raise TokenizerError(
+            f"{spec} needs the extra hub", advice="pip install 'foreword[hub]', or give a path", field="tokenizer"
+        ) from error
+    try:
+        return Path(hf_hub_download(name, FILE_NAME, revision=revision))
+    except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        raise TokenizerError(
+            f"cannot fetch {spec}: {str(error).splitlines()[0]}",
+            advice="give the path of a tokenizer.json instead",
+            field="tokenizer",
+        ) from error
+
+
+def _ends_by_offsets(engine: Tokenizer, text: str) -> list[int]:
+    """Ends of tokens from the tokenizer's own character offsets."""
+    widths = np.cumsum([0, *(len(char.encode()) for char in text)])
+    offsets = engine.encode(text, add_special_tokens=False).offsets
+    return [int(widths[stop]) for _, stop in offsets]

@@ -1,0 +1,150 @@
+"""From a tokenizer and corpora to the materials of a data set: words, samples, joints and masters, read once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreword.errors import TokenizerError
+from foreword.terms import draw_key, permutation
+from foreword.workload.escaping import escaped
+from foreword.workload.joints import CutTester, Separator, check_words, read_separator
+from foreword.workload.masters import Layout, MasterBuilder, MasterSource
+from foreword.workload.materials import Materials
+from foreword.workload.suffix import suffix_pool
+from foreword.workload.units import no_units, read_id_units, read_units
+from foreword.workload.vocabulary import Lexicon, Words, id_lexicon, proved_by_rule, read_lexicon
+
+if TYPE_CHECKING:
+    from foreword.terms import IntArray
+    from foreword.workload.masters import Master
+    from foreword.workload.tokens import TokenizerProtocol
+    from foreword.workload.units import Corpus, Units
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """What a data set needs: shared and longest private content tokens, and where blocks end."""
+
+    shared_tokens: IntArray
+    longest_private: int
+    requests_at_root: int
+    layout: Layout
+    as_ids: bool
+
+    @property
+    def root_tokens(self) -> int:
+        """Content tokens of the first block that holds any."""
+        return self.layout.block_size - self.layout.head_len % self.layout.block_size
+
+
+def gather(
+    tokenizer: TokenizerProtocol, corpus: Corpus, prefix_corpus: Corpus, *, need: Need, separator: str
+) -> Materials:
+    """Read everything; TokenizerError or ConstructionError where exact prompts are impossible."""
+    lexicon = id_lexicon(tokenizer.pieces()) if need.as_ids else read_lexicon(tokenizer)
+    between = _id_separator(tokenizer, separator) if need.as_ids else read_separator(tokenizer, separator)
+    if not need.as_ids:
+        lexicon = _beside(tokenizer, between, lexicon)
+    units = _units(tokenizer, corpus, between, need)
+    prefix_units = units if prefix_corpus is corpus else _units(tokenizer, prefix_corpus, between, need)
+    openings, starts = _openings(lexicon, need)
+    source = MasterSource(tokenizer, lexicon.words, prefix_units, between, need.as_ids)
+    builder = MasterBuilder(source, need.layout, len(need.shared_tokens))
+    masters = _masters(builder, openings, need)
+    excluded = builder.used_units if prefix_units is units else frozenset[int]()
+    seed_key = need.layout.seed_key
+    return Materials(
+        tokenizer=tokenizer,
+        words=lexicon.words,
+        starts=starts,
+        masters=masters,
+        units=units,
+        pool=suffix_pool(units, excluded, seed_key, need.longest_private) if len(units) else None,
+        separator=between,
+        separator_text=b"" if need.as_ids else escaped(between.left.encode()),
+        separator_ids=np.array(between.after_word, dtype=np.int64),
+        cuts=None if need.as_ids else CutTester(tokenizer),
+        proved_by_rule=proved_by_rule(tokenizer.pieces()),
+        diagnostics=_diagnostics(lexicon, starts, units, builder),
+    )
+
+
+def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], need: Need) -> tuple[Master, ...]:
+    """One a group: as long as its longest shared prefix and a block, so that the next token is known."""
+    lengths = np.where(need.shared_tokens > 0, need.shared_tokens + need.layout.block_size, 0).tolist()
+    return tuple(builder.build(group, openings[group], length) for group, length in enumerate(lengths))
+
+
+def _units(tokenizer: TokenizerProtocol, corpus: Corpus, separator: Separator, need: Need) -> Units:
+    if not corpus.samples:
+        return no_units()
+    if need.as_ids:
+        return read_id_units(tokenizer, corpus.samples, separator)
+    return read_units(tokenizer, corpus.samples, separator)
+
+
+def _id_separator(tokenizer: TokenizerProtocol, text: str) -> Separator:
+    """A separator whose ids stand alone, for prompts that are sent as ids."""
+    return Separator(text, "", (), tuple(tokenizer.encode(text)), ())
+
+
+def _beside(tokenizer: TokenizerProtocol, separator: Separator, lexicon: Lexicon) -> Lexicon:
+    """The lexicon without words that change beside the separator."""
+    return Lexicon(
+        _kept(tokenizer, separator, lexicon.words), _kept(tokenizer, separator, lexicon.starts), lexicon.unsafe
+    )
+
+
+def _kept(tokenizer: TokenizerProtocol, separator: Separator, words: Words) -> Words:
+    pairs = [(token, text.decode()) for token, text in zip(words.ids.tolist(), words.texts, strict=True)]
+    good = np.array(check_words(tokenizer, separator, pairs), dtype=bool)
+    texts = tuple(text for text, keep in zip(words.texts, good.tolist(), strict=True) if keep)
+    return Words(words.ids[good], texts)
+
+
+def _openings(lexicon: Lexicon, need: Need) -> tuple[list[list[tuple[int, bytes]]], Words]:
+    """First words of each master, unlike any other's, and the start words that no master begins with."""
+    groups, count = len(need.shared_tokens), len(lexicon.starts)
+    order = permutation(draw_key("start words", need.layout.seed_key), count)
+    narrow = need.root_tokens == 1
+    reserve = min(need.requests_at_root, 1 if narrow else count // 2)
+    taken = min(groups, count - reserve)
+    if taken < 1 or (groups > taken and (narrow or groups > taken * len(lexicon.words))):
+        raise _not_enough(count, groups, reserve)
+    openings = []
+    for group in range(groups):
+        place = int(order[group % taken])
+        opening = [(int(lexicon.starts.ids[place]), lexicon.starts.texts[place])]
+        if groups > taken:
+            word = group // taken
+            opening.append((int(lexicon.words.ids[word]), lexicon.words.texts[word]))
+        openings.append(opening)
+    free = order[taken:]
+    return openings, Words(lexicon.starts.ids[free], tuple(lexicon.starts.texts[place] for place in free.tolist()))
+
+
+def _not_enough(count: int, groups: int, reserve: int) -> TokenizerError:
+    return TokenizerError(
+        f"NOT_ENOUGH_WORDS: {groups} groups need first words of their own, the tokenizer has {count} "
+        f"({reserve} kept for requests that share nothing)",
+        advice="use fewer groups, a larger block_size or prompt_format: completions_ids",
+        stage="content",
+        field="prefix.groups",
+    )
+
+
+def _diagnostics(lexicon: Lexicon, starts: Words, units: Units, builder: MasterBuilder) -> dict[str, object]:
+    return {
+        "words": len(lexicon.words),
+        "start_words": len(lexicon.starts),
+        "start_words_free": len(starts),
+        "unsafe_words": lexicon.unsafe,
+        "samples": len(units),
+        "samples_dropped": dict(units.dropped),
+        "samples_with_replacement_character": units.replacement_characters,
+        "joints_probed": units.joints,
+        "masters": asdict(builder.counts),
+    }

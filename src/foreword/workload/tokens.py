@@ -1,0 +1,98 @@
+"""What the workload layer sees of a tokenizer, and what an engine puts around a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foreword.terms import BoolArray, IntArray
+
+
+class Family(StrEnum):
+    """How a tokenizer makes tokens, as far as composing text depends on it (design: content, 6)."""
+
+    BYTE_BPE = "byte_bpe"
+    SENTENCEPIECE_BPE = "sentencepiece_bpe"
+    WORDPIECE = "wordpiece"
+    UNIGRAM = "unigram"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The entries of a tokenizer.
+
+    ``pieces[i]`` is the text of id ``i`` as UTF-8 bytes, a leading space included; empty for ids that are no text.
+    ``plain[i]`` tells ids that may stand in a prompt: not special, added, control or byte-fallback ids.
+    ``widths`` is the number of text bytes of each id, or None where ids do not know it (WordPiece, Unigram).
+    ``reserved`` holds the texts that encode to added ids wherever they occur.
+    ``recognised`` says that normaliser and pre-tokenizer are known, so that joints are proved by rule.
+    """
+
+    pieces: tuple[bytes, ...]
+    plain: BoolArray
+    widths: IntArray | None
+    reserved: tuple[str, ...]
+    family: Family
+    recognised: bool
+
+
+class TokenizerProtocol(Protocol):
+    """A tokenizer that encodes content, without the special tokens around it."""
+
+    @property
+    def name(self) -> str:
+        """Name for manifests; never a path."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the tokenizer file."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, added ones included."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text."""
+        ...
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text."""
+        ...
+
+    def token_ends(self, text: str) -> list[int]:
+        """UTF-8 offset at which each token of the text ends."""
+        ...
+
+    def normalize(self, text: str) -> str:
+        """The text as the tokenizer sees it, spaces kept as spaces."""
+        ...
+
+    def pieces(self) -> Vocabulary:
+        """The entries of the vocabulary."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Ids that the engine puts before and after the content (BOS, a chat template)."""
+
+    head_ids: tuple[int, ...] = ()
+    tail_ids: tuple[int, ...] = ()
+
+    @property
+    def head_len(self) -> int:
+        """Tokens before the content."""
+        return len(self.head_ids)
+
+    @property
+    def tail_len(self) -> int:
+        """Tokens after the content."""
+        return len(self.tail_ids)

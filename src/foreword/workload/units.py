@@ -1,0 +1,252 @@
+"""Samples with known ids, ready to be joined.
+
+A *unit* is a sample with the separator's parts around it, encoded once between other samples; an *end unit* is the same
+sample as the last thing of a prompt. Samples that cannot be joined exactly are dropped and counted by reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreword.workload.escaping import escaped
+from foreword.workload.joints import bad_joints, probe_ends, probe_units, unsafe_characters
+from foreword.workload.vocabulary import SENTINEL, proved_by_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from foreword.terms import IntArray
+    from foreword.workload.joints import Separator
+    from foreword.workload.tokens import TokenizerProtocol, Vocabulary
+
+_BOUNDARY = re.compile(r"(?<=[!-~]) (?=[A-Za-z])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHORTEST_TAIL = 12
+_CHUNK = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One piece of a corpus: its name in the corpus, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Units and end units, by place; ``raw`` is a unit's text, ``stops`` the bytes at which its tokens end.
+
+    ``end_raw`` and the others hold the same for end units.
+    """
+
+    names: tuple[str, ...]
+    raw: tuple[bytes, ...]
+    texts: tuple[bytes, ...]
+    ids: tuple[IntArray, ...]
+    lengths: IntArray
+    end_raw: tuple[bytes, ...]
+    end_texts: tuple[bytes, ...]
+    end_ids: tuple[IntArray, ...]
+    end_stops: tuple[IntArray, ...]
+    end_lengths: IntArray
+    dropped: Mapping[str, int]
+    joints: int
+    replacement_characters: int
+
+    def __len__(self) -> int:
+        """Number of units."""
+        return len(self.names)
+
+
+def no_units() -> Units:
+    """Units of a source that has no samples (random words)."""
+    nothing = np.zeros(0, np.int64)
+    return Units((), (), (), (), nothing, (), (), (), (), nothing, {}, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A sample that passed every check so far."""
+
+    sample: Sample
+    unit: tuple[int, ...]
+    end: tuple[int, ...]
+    stops: IntArray
+
+
+def read_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator) -> Units:
+    """Encode, check and filter samples; the order of the corpus is kept."""
+    vocabulary = tokenizer.pieces()
+    dropped: Counter[str] = Counter()
+    clean = _clean(tokenizer, vocabulary, samples, dropped)
+    lasts, firsts = {s.text[-1] for s in clean}, {s.text[0] for s in clean}
+    no_last, no_first = unsafe_characters(bad_joints(tokenizer, separator, lasts, firsts))
+    joinable = [s for s in clean if s.text[-1] not in no_last and s.text[0] not in no_first]
+    if len(joinable) < len(clean):
+        dropped["joint moves"] = len(clean) - len(joinable)
+    found: list[_Found] = []
+    for start in range(0, len(joinable), _CHUNK):
+        found += _encoded(tokenizer, joinable[start : start + _CHUNK], separator, dropped)
+    return _collected(found, separator, dropped, len(lasts) * len(firsts))
+
+
+def read_id_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator) -> Units:
+    """Units for prompts that are sent as ids: samples encoded alone, nothing to join."""
+    dropped: Counter[str] = Counter()
+    clean = _clean(tokenizer, tokenizer.pieces(), samples, dropped)
+    ends = tokenizer.encode_batch([sample.text for sample in clean])
+    found = [
+        _Found(sample, (*ids, *separator.after_word), tuple(ids), np.zeros(len(ids), np.int64))
+        for sample, ids in zip(clean, ends, strict=True)
+    ]
+    silent = _collected(found, separator, dropped, 0)
+    nothing = (b"",) * len(found)
+    return replace(silent, raw=nothing, texts=nothing, end_raw=nothing, end_texts=nothing)
+
+
+def sample_problem(text: str, reserved: re.Pattern[str]) -> str:
+    """Why a sample cannot stand in a prompt whatever the tokenizer makes of it; empty if it can."""
+    if not text:
+        return "empty"
+    if "\0" in text:
+        return "NUL"
+    if _SURROGATE.search(text):
+        return "lone surrogate"
+    if reserved.search(text):
+        return "special text"
+    return ""
+
+
+def reserved_pattern(vocabulary: Vocabulary) -> re.Pattern[str]:
+    """Matches any text that encodes to an added token."""
+    contents = sorted((text for text in vocabulary.reserved if text.strip()), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, contents)) or r"(?!)")
+
+
+def _clean(
+    tokenizer: TokenizerProtocol, vocabulary: Vocabulary, samples: Sequence[Sample], dropped: Counter[str]
+) -> list[Sample]:
+    reserved = reserved_pattern(vocabulary)
+    clean: list[Sample] = []
+    seen: set[str] = set()
+    for sample in samples:
+        text = sample.text.strip()
+        problem = sample_problem(text, reserved)
+        if not problem:
+            text = tokenizer.normalize(text).strip()
+            problem = _after_normalising(tokenizer, text, reserved, seen)
+        if problem:
+            dropped[problem] += 1
+        else:
+            seen.add(text)
+            clean.append(Sample(sample.name, text))
+    return clean
+
+
+def _after_normalising(tokenizer: TokenizerProtocol, text: str, reserved: re.Pattern[str], seen: set[str]) -> str:
+    if text in seen:
+        return "repeated"
+    if not text.isascii() and tokenizer.normalize(text) != text:
+        return "normalises twice"
+    return sample_problem(text, reserved)
+
+
+def _encoded(
+    tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator, dropped: Counter[str]
+) -> list[_Found]:
+    texts = [sample.text for sample in samples]
+    units = probe_units(tokenizer, separator, texts)
+    ends = _ends(tokenizer, separator, texts, units)
+    widths = tokenizer.pieces().widths
+    found = []
+    for sample, unit, end in zip(samples, units, ends, strict=True):
+        if unit is None or end is None:
+            dropped["sentinel moves"] += 1
+            continue
+        stops = _stops(tokenizer, separator, sample.text, end, widths)
+        if stops[-1] != len((separator.right + sample.text).encode()):
+            dropped["bytes do not add up"] += 1
+            continue
+        found.append(_Found(sample, unit, end, stops))
+    return found
+
+
+def _ends(
+    tokenizer: TokenizerProtocol,
+    separator: Separator,
+    texts: Sequence[str],
+    units: Sequence[tuple[int, ...] | None],
+) -> list[tuple[int, ...] | None]:
+    """End units; where word joints are proved by rule, only the text after the last one is encoded again."""
+    widths = tokenizer.pieces().widths
+    if widths is None or not proved_by_rule(tokenizer.pieces()):
+        return probe_ends(tokenizer, separator, texts)
+    places = [_last_boundary(text) for text in texts]
+    tails = [
+        SENTINEL + text[at:] if at else separator.opening + separator.right + text
+        for text, at in zip(texts, places, strict=True)
+    ]
+    short, full = len(tokenizer.encode(SENTINEL)), len(separator.before)
+    ends: list[tuple[int, ...] | None] = []
+    for text, at, unit, ids in zip(texts, places, units, tokenizer.encode_batch(tails), strict=True):
+        if unit is None or not at:
+            ends.append(tuple(ids[full:]) or None)
+            continue
+        stops = np.cumsum(widths[list(unit)])
+        kept = int(np.searchsorted(stops, len((separator.right + text[:at]).encode()), side="right"))
+        ends.append((*unit[:kept], *ids[short:]))
+    return ends
+
+
+def _last_boundary(text: str) -> int:
+    """Place of the last word joint that leaves some text after it; 0 if there is none."""
+    place = 0
+    window = max(0, len(text) - 8 * _SHORTEST_TAIL)
+    for match in _BOUNDARY.finditer(text, window, max(0, len(text) - _SHORTEST_TAIL)):
+        place = match.start()
+    return place
+
+
+def _stops(
+    tokenizer: TokenizerProtocol, separator: Separator, text: str, ids: tuple[int, ...], widths: IntArray | None
+) -> IntArray:
+    """Bytes of ``right + text`` at which each of its tokens ends."""
+    if widths is not None:
+        return np.cumsum(widths[list(ids)])
+    ends = tokenizer.token_ends(separator.opening + separator.right + text)
+    return np.array(ends[len(separator.before) :], dtype=np.int64) - len(separator.opening.encode())
+
+
+def _collected(found: Sequence[_Found], separator: Separator, dropped: Counter[str], joints: int) -> Units:
+    end_raw = tuple((separator.right + item.sample.text).encode() for item in found)
+    raw = tuple(end + separator.left.encode() for end in end_raw)
+    return Units(
+        names=tuple(item.sample.name for item in found),
+        raw=raw,
+        texts=tuple(map(escaped, raw)),
+        ids=tuple(np.array(item.unit, dtype=np.int64) for item in found),
+        lengths=np.array([len(item.unit) for item in found], dtype=np.int64),
+        end_raw=end_raw,
+        end_texts=tuple(map(escaped, end_raw)),
+        end_ids=tuple(np.array(item.end, dtype=np.int64) for item in found),
+        end_stops=tuple(item.stops for item in found),
+        end_lengths=np.array([len(item.end) for item in found], dtype=np.int64),
+        dropped=dict(dropped),
+        joints=joints,
+        replacement_characters=sum("\ufffd" in item.sample.text for item in found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Samples of one source, in a fixed order; none for random words. ``sha256`` digests names and texts."""
+
+    source: str
+    samples: tuple[Sample, ...]
+    sha256: str
