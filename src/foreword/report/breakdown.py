@@ -22,7 +22,7 @@ LANES_LISTED = 64
 def by_group(evidence: Evidence) -> tuple[Breakdown, ...]:
     """One row a prefix group, with its own target and ceiling where the plan has them."""
     rows = _rows(evidence, evidence.plan.group, evidence.plan.group_ids)
-    facts = {group.group_id: group for group in evidence.folder.manifest.groups}
+    facts = {group.group_id: group for group in evidence.record.manifest.groups}
     planned = {
         group_id: {
             "target_hit_ratio": _ratio(fact.target_hit_tokens, fact.input_tokens),

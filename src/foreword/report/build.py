@@ -20,36 +20,41 @@ from foreword.report.evidence import floor_ratio, gather, in_flight, rungs
 from foreword.report.notices import notices
 from foreword.report.performance import comparison, performance
 from foreword.report.records import plan_arrays
-from foreword.report.verdict import designed_pass, headline
+from foreword.report.verdict import designed_pass, headline, target_is_informational
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from foreword.collect.ladder import Ladder
     from foreword.report.document import TokenProof
     from foreword.report.evidence import Evidence
-    from foreword.report.records import RunFolder
+    from foreword.report.records import RunRecord
 
 
-def build_document(folder: RunFolder) -> ReportDocument:
-    """The report of a run, from its folder alone."""
-    plan = plan_arrays(folder.plan)
-    designed = designed_pass(folder.run.mode, folder.manifest.semantics)
-    ran = {row.pass_name for row in folder.results} | {designed}
-    evidence = [gather(folder, plan, one) for one in (Pass.COLD, Pass.HOT) if one in ran]
-    target = folder.manifest.theoretical_result.target_hit_ratio
+def examine(record: RunRecord) -> tuple[Evidence, ...]:
+    """Evidence of every pass that ran, and of the designed pass even if it did not."""
+    plan = plan_arrays(record.plan)
+    ran = {row.pass_ for row in record.results} | {designed_pass(record.run.mode, record.manifest.semantics)}
+    return tuple(gather(record, plan, one) for one in (Pass.COLD, Pass.HOT) if one in ran)
+
+
+def build_document(record: RunRecord, evidence: Sequence[Evidence]) -> ReportDocument:
+    """The report of a run, from what ``examine`` found in it."""
+    designed = designed_pass(record.run.mode, record.manifest.semantics)
+    target = record.manifest.theoretical_result.target_hit_ratio
     ladders = [climb(rungs(one, target)) for one in evidence]
     sections = tuple(_pass_section(one, ladder, designed) for one, ladder in zip(evidence, ladders, strict=True))
     main = next(at for at, one in enumerate(evidence) if one.pass_name is designed)
     return ReportDocument(
-        headline=headline(folder, evidence[main], ladders[main]),
-        facts=_facts(folder),
-        notices=notices(folder, evidence, sections),
+        headline=headline(record, evidence[main], ladders[main]),
+        facts=_facts(record),
+        notices=notices(record, evidence, sections),
         passes=sections,
         comparison=comparison(sections),
-        lengths=series.lengths(plan),
-        watermarks=series.watermarks(plan),
+        lengths=series.lengths(evidence[main].plan),
+        watermarks=series.watermarks(evidence[main].plan),
     )
 
 
@@ -69,7 +74,7 @@ def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSec
         lanes=breakdown.by_lane(evidence),
         domains=breakdown.by_domain(evidence),
         endpoints=breakdown.endpoints(evidence),
-        performance=performance(evidence.folder.performance.get(evidence.pass_name)),
+        performance=performance(evidence.record.performance.get(evidence.pass_name)),
         kv_usage=series.kv_usage(evidence),
         cumulative=series.cumulative(evidence),
         pairs=series.pairs(evidence),
@@ -92,7 +97,7 @@ def _counts(evidence: Evidence) -> RequestCounts:
 
 def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof, ...]) -> LadderSection:
     k = in_flight(evidence)
-    several = max(len(evidence.plan.domain_ids), len(evidence.folder.run.urls)) > 1
+    several = max(len(evidence.plan.domain_ids), len(evidence.record.run.urls)) > 1
     floor = floor_ratio(evidence, k) if k is not None and k > 1 and not several else None
     remainder = classify_remainder(ladder, concurrent=several or (k or 1) > 1, floor_ratio=floor)
     return LadderSection(
@@ -107,6 +112,8 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
 def _rung_sections(evidence: Evidence, ladder: Ladder, remainder: Remainder) -> tuple[RungSection, ...]:
     changes: list[Fraction | None] = [None, *(after.ratio - before.ratio for before, after in pairwise(ladder.rungs))]
     notes = text.RUNG_NOTES | {RungName.MEASURED: _measured_note(evidence, remainder)}
+    if target_is_informational(evidence.pass_name, evidence.record.manifest.semantics):
+        notes[RungName.TARGET] = text.TARGET_OF_OTHER_PASS
     return tuple(
         RungSection(
             name=rung.name,
@@ -126,11 +133,11 @@ def _measured_note(evidence: Evidence, remainder: Remainder) -> str:
     return f"{text.MEASURED_BY[evidence.measured.by]}; the step: {text.REMAINDERS[remainder]}"
 
 
-def _facts(folder: RunFolder) -> FactsSection:
-    manifest, run, metrics = folder.manifest, folder.run, folder.metrics
+def _facts(record: RunRecord) -> FactsSection:
+    manifest, run, metrics = record.manifest, record.run, record.metrics
     detected = metrics.engine if metrics else None
     return FactsSection(
-        run=folder.name,
+        run=record.name,
         state=run.state,
         started_utc=run.started_utc,
         foreword_version=run.foreword_version,
@@ -157,8 +164,8 @@ def _facts(folder: RunFolder) -> FactsSection:
         reencode_level=manifest.reencode.level,
         reencode_checked=manifest.reencode.checked,
         reencode_wrong=manifest.reencode.wrong,
-        group_count=len({row.prefix_group_id for row in folder.plan}),
-        request_count=len(folder.plan),
+        group_count=len({row.prefix_group_id for row in record.plan}),
+        request_count=len(record.plan),
     )
 
 

@@ -53,7 +53,7 @@ def _residual_cache(evidence: Evidence) -> CauseCheck:
 
 
 def _block_size(evidence: Evidence) -> CauseCheck:
-    metrics = evidence.folder.metrics
+    metrics = evidence.record.metrics
     reported = metrics.block_size_reported if metrics else None
     planned = evidence.planned_server.block_size
     cached = evidence.results.cached_tokens[evidence.results.ok & evidence.hits_reported]
@@ -74,15 +74,15 @@ def _concurrency(k: int | None) -> CauseCheck:
 
 
 def _routing(evidence: Evidence) -> CauseCheck:
-    domains, urls = len(evidence.plan.domain_ids), len(evidence.folder.run.urls)
-    if max(domains, urls, evidence.folder.manifest.routing.dp_size) > 1:
+    domains, urls = len(evidence.plan.domain_ids), len(evidence.record.run.urls)
+    if max(domains, urls, evidence.record.manifest.routing.dp_size) > 1:
         return _check("routing to another cache", None, f"{domains} cache domains, {urls} addresses")
     return _check("routing to another cache", found=False, evidence="one cache domain, one address")
 
 
 def _capacity(evidence: Evidence) -> CauseCheck:
     preempted = evidence.counters.preemptions_delta
-    metrics = evidence.folder.metrics
+    metrics = evidence.record.metrics
     usage = [one.kv_cache_usage for one in (metrics.usage_samples if metrics else ()) if one.kv_cache_usage is not None]
     peak = f"peak use of the cache {max(usage):.0%}" if usage else "use of the cache not reported"
     if preempted:

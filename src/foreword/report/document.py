@@ -180,10 +180,15 @@ class EndpointSection(Model):
 
 
 class Quantiles(Model):
-    """Distribution of one latency."""
+    """Distribution of one latency.
+
+    ``failures_as_slowest`` quantiles are over all requests, each failure counting as slower than every success;
+    ``None`` then also says that the quantile falls among the failures.
+    """
 
     metric: str
     unit: str
+    failures_as_slowest: bool
     count: int
     mean: float | None
     p50: float | None
@@ -360,7 +365,7 @@ class FactsSection(Model):
 class ReportDocument(Model):
     """The whole report."""
 
-    schema_version: Literal["1.0"] = "1.0"
+    schema_version: Literal[1] = 1
     headline: Headline
     facts: FactsSection
     notices: tuple[Notice, ...]

@@ -19,7 +19,7 @@ from foreword.collect.ladder import (
     predicted_hits,
 )
 from foreword.report.document import MeasuredBy
-from foreword.report.records import ABSENT, PassArrays, PassCounters, PlanArrays, RunFolder, lane_key, pass_arrays
+from foreword.report.records import ABSENT, PassArrays, PassCounters, PlanArrays, RunRecord, lane_key, pass_arrays
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Evidence:
     requests that succeeded. ``planned_server`` is the server the data set was made for.
     """
 
-    folder: RunFolder
+    record: RunRecord
     plan: PlanArrays
     results: PassArrays
     counters: PassCounters
@@ -72,19 +72,19 @@ class Evidence:
         return np.not_equal(self.results.cached_tokens, ABSENT)
 
 
-def gather(folder: RunFolder, plan: PlanArrays, pass_name: Pass) -> Evidence:
+def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
     """Evidence of a pass."""
-    rows = [row for row in folder.results if row.pass_name is pass_name]
+    rows = [row for row in record.results if row.pass_ is pass_name]
     results = pass_arrays(plan, rows, pass_name)
-    counters = (folder.metrics.of(pass_name) if folder.metrics else None) or PassCounters(pass_name=pass_name)
-    requests, warm_served = _requests(folder, plan, pass_name)
-    planned = _planned_server(folder)
-    reported = folder.metrics.block_size_reported if folder.metrics else None
+    counters = (record.metrics.of(pass_name) if record.metrics else None) or PassCounters(pass_name=pass_name)
+    requests, warm_served = _requests(record, plan, pass_name)
+    planned = _planned_server(record)
+    reported = record.metrics.block_size_reported if record.metrics else None
     server = replace(planned, block_size=reported or planned.block_size, added_tokens=_added_tokens(plan, results))
     served = np.concatenate([warm_served, results.ok])
     predicted = predicted_hits(requests, server, served=served)[len(warm_served) :]
     return Evidence(
-        folder=folder,
+        record=record,
         plan=plan,
         results=results,
         counters=counters,
@@ -171,8 +171,8 @@ def _measured(results: PassArrays, counters: PassCounters) -> Measured | None:
     return Measured(*by_usage, MeasuredBy.PARTIAL_USAGE, reported) if reported.any() else None
 
 
-def _planned_server(folder: RunFolder) -> ServerModel:
-    manifest = folder.manifest
+def _planned_server(record: RunRecord) -> ServerModel:
+    manifest = record.manifest
     return ServerModel(rule=manifest.engine.hit_rule, block_size=manifest.block_size, head_len=manifest.frame.head_len)
 
 
@@ -183,7 +183,7 @@ def _added_tokens(plan: PlanArrays, results: PassArrays) -> int:
     return int(extra[0]) if len(extra) == 1 and extra[0] > 0 else 0
 
 
-def _requests(folder: RunFolder, plan: PlanArrays, pass_name: Pass) -> tuple[Requests, BoolArray]:
+def _requests(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> tuple[Requests, BoolArray]:
     """Requests of a pass with the warm-up of its lanes in front, and which warm-ups were served."""
     lanes, domains = _warm_lanes(plan) if pass_name is Pass.HOT else (_none(), _none())
     tops = np.zeros(len(plan.lane_names), dtype=np.int64)
@@ -196,7 +196,7 @@ def _requests(folder: RunFolder, plan: PlanArrays, pass_name: Pass) -> tuple[Req
         domain=np.concatenate([domains, plan.domain]),
         counted=np.concatenate([np.zeros(len(lanes), np.bool_), np.ones(len(plan.lane), np.bool_)]),
     )
-    return requests, _warm_served(folder, plan, lanes)
+    return requests, _warm_served(record, plan, lanes)
 
 
 def _warm_lanes(plan: PlanArrays) -> tuple[IntArray, IntArray]:
@@ -205,9 +205,9 @@ def _warm_lanes(plan: PlanArrays) -> tuple[IntArray, IntArray]:
     return lanes.astype(np.int64), plan.domain[first]
 
 
-def _warm_served(folder: RunFolder, plan: PlanArrays, lanes: IntArray) -> BoolArray:
+def _warm_served(record: RunRecord, plan: PlanArrays, lanes: IntArray) -> BoolArray:
     """Which lanes were warmed; all of them when the run made no warm-up pass (the server was warm already)."""
-    rows = [row for row in folder.results if row.pass_name is Pass.WARMUP]
+    rows = [row for row in record.results if row.pass_ is Pass.WARMUP]
     if not rows:
         return np.ones(len(lanes), dtype=np.bool_)
     done = {lane_key(row.prefix_group_id, row.planned_dp_id) for row in rows if row.ok}

@@ -1,4 +1,4 @@
-"""Read a run folder; the only place of this package that opens files for reading."""
+"""Read a run folder into the values that a report is built from."""
 
 from __future__ import annotations
 
@@ -7,115 +7,112 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from foreword.errors import DataError
-from foreword.report.records import (
-    CacheMetrics,
-    Manifest,
-    PlanRow,
-    ResultRow,
-    RunFacts,
-    RunFolder,
-)
+from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, RunRecord
+from foreword.store.runs import RunFolder, read_document, read_rows
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from foreword.collect.records import RequestRow
 
 T = TypeVar("T")
 
-RERUN = "run again, or name another folder with --run-dir"
+PASS_NAMES = frozenset(Pass)
 
 
-def load_run(run_dir: Path) -> RunFolder:
-    """Everything a report needs of a run folder; a missing or damaged file is a ``DataError`` that names it."""
-    if not run_dir.is_dir():
-        raise DataError(f"{run_dir}: no such run folder", advice="name a folder that `foreword run` has written")
-    run = _document(run_dir, "runtime/run.json", RunFacts)
-    plan, _ = _rows(run_dir, "dataset/request_metadata.jsonl", PlanRow, may_be_cut=False)
-    if not plan:
-        raise DataError("dataset/request_metadata.jsonl: no request in it", advice="generate the data set again")
-    results, cut_off = _rows(run_dir, "runtime/request_results.jsonl", ResultRow, may_be_cut=True)
-    return RunFolder(
+def load_record(run_dir: Path) -> RunRecord:
+    """Everything a report needs of a run folder; a missing or damaged file is a ``DataError`` that names it.
+
+    Summaries that a killed run did not come to write are absent, not an error.
+    """
+    folder = RunFolder(run_dir)
+    if not folder.runtime.is_dir():
+        raise DataError(f"{run_dir} is no run folder: it has no runtime/", advice="give the folder that run printed")
+    results = tuple(_without_chunks(row) for row in read_rows(folder.requests))
+    return RunRecord(
         name=run_dir.resolve().name,
-        run=run,
-        manifest=_document(run_dir, "dataset/manifest.json", Manifest),
-        plan=plan,
+        run=_converted(folder.run, read_document(folder.run), RunFacts),
+        manifest=_manifest(folder.dataset / "manifest.json"),
+        plan=_plan(folder.dataset / "request_metadata.jsonl"),
         results=results,
-        cut_off_rows=cut_off,
-        metrics=_cache_metrics(run_dir),
-        performance=_performance(run_dir),
+        row_cut_off=_is_cut_off(folder.requests),
+        metrics=_cache_metrics(folder.prefix_cache),
+        performance=_performance(folder.performance),
     )
 
 
-def _cache_metrics(run_dir: Path) -> CacheMetrics | None:
-    name = "runtime/prefix_cache_metrics.json"
-    raw = _optional(run_dir, name)
-    if raw is None:
-        return None
-    return _converted(name, {**raw, "passes": _by_pass(name, raw)}, CacheMetrics)
+def _without_chunks(row: RequestRow) -> RequestRow:
+    """Drop the stamps of every chunk, which are most of a row and no part of a report."""
+    return msgspec.structs.replace(row, token_ns=[], chunk_tokens=None)
 
 
-def _performance(run_dir: Path) -> dict[Pass, dict[str, Any]]:
-    name = "runtime/performance_metrics.json"
-    raw = _optional(run_dir, name)
-    if raw is None:
-        return {}
-    return {_converted(name, one["pass"], Pass): one for one in _by_pass(name, raw)}
+def _is_cut_off(path: Path) -> bool:
+    """Whether the last row was being written when the run was killed."""
+    with path.open("rb") as file:
+        if file.seek(0, 2) == 0:
+            return False
+        file.seek(-1, 2)
+        return file.read() != b"\n"
 
 
-def _by_pass(name: str, raw: dict[str, Any]) -> list[dict[str, Any]]:
-    """Sections of a file by pass, be they a list or a mapping."""
-    match raw.get("passes", []):
-        case dict() as named:
-            return [{"pass": key, **value} for key, value in named.items() if isinstance(value, dict)]
-        case list() as sections if all("pass" in one for one in sections):
-            return sections
-        case _:
-            raise _damaged(name, "`passes` is no list of sections that say which pass they are")
-
-
-def _optional(run_dir: Path, name: str) -> dict[str, Any] | None:
-    if not (run_dir / name).exists():
-        return None
-    return _document(run_dir, name, dict[str, Any])
-
-
-def _document(run_dir: Path, name: str, kind: type[T]) -> T:
+def _manifest(path: Path) -> Manifest:
     try:
-        return msgspec.json.decode(_bytes(run_dir, name), type=kind)
+        return msgspec.json.decode(_bytes(path), type=Manifest)
     except msgspec.MsgspecError as error:
-        raise _damaged(name, str(error)) from error
+        raise DataError(f"{path} is damaged: {error}") from error
 
 
-def _rows(run_dir: Path, name: str, kind: type[T], *, may_be_cut: bool) -> tuple[tuple[T, ...], int]:
-    """Rows of a JSONL file, and how many were cut off at its end by a run that was killed."""
-    lines = _bytes(run_dir, name).split(b"\n")
-    decoder = msgspec.json.Decoder(kind)
-    rows: list[T] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+def _plan(path: Path) -> tuple[PlanRow, ...]:
+    decoder = msgspec.json.Decoder(PlanRow)
+    rows: list[PlanRow] = []
+    for number, line in enumerate(_bytes(path).splitlines(), start=1):
         try:
             rows.append(decoder.decode(line))
         except msgspec.MsgspecError as error:
-            if may_be_cut and number == len(lines):
-                return tuple(rows), 1
-            raise _damaged(f"{name}, line {number}", str(error)) from error
-    return tuple(rows), 0
+            raise DataError(f"{path}:{number}: damaged row: {error}") from error
+    if not rows:
+        raise DataError(f"{path} holds no request", advice="generate the data set again")
+    return tuple(rows)
 
 
-def _bytes(run_dir: Path, name: str) -> bytes:
+def _cache_metrics(path: Path) -> CacheMetrics | None:
+    if not path.exists():
+        return None
+    raw = read_document(path)
+    return _converted(path, {**raw, "passes": _by_pass(path, raw)}, CacheMetrics)
+
+
+def _performance(path: Path) -> dict[Pass, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    return {Pass(one["pass"]): one for one in _by_pass(path, read_document(path))}
+
+
+def _by_pass(path: Path, raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Sections of a document by pass, be they a list or a mapping."""
+    match raw.get("passes", []):
+        case dict() as named:
+            sections = [{"pass": name, **section} for name, section in named.items() if isinstance(section, dict)]
+        case list() as listed:
+            sections = [section for section in listed if isinstance(section, dict)]
+        case _:
+            sections = [{}]
+    if any(section.get("pass") not in PASS_NAMES for section in sections):
+        raise DataError(f"{path} is damaged: a section of `passes` does not say which pass it is")
+    return sections
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        return (run_dir / name).read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        raise DataError(f"{name}: cannot be read in {run_dir}: {error.strerror}", advice=RERUN) from error
+        raise DataError(f"{path} cannot be read: {error.strerror}", advice="--run-dir takes a whole run") from error
 
 
-def _converted(name: str, raw: object, kind: type[T]) -> T:
+def _converted(path: Path, raw: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(raw, type=kind)
     except msgspec.MsgspecError as error:
-        raise _damaged(name, str(error)) from error
-
-
-def _damaged(name: str, problem: str) -> DataError:
-    return DataError(f"{name} is damaged: {problem}", advice=RERUN)
+        raise DataError(f"{path} is damaged: {error}") from error

@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
     from foreword.report.document import PassSection
     from foreword.report.evidence import Evidence
-    from foreword.report.records import RunFolder
+    from foreword.report.records import RunRecord
 
 LOOP_LAG_LIMIT_MS = 20.0
 
 
-def notices(folder: RunFolder, evidence: Sequence[Evidence], sections: Sequence[PassSection]) -> tuple[Notice, ...]:
+def notices(record: RunRecord, evidence: Sequence[Evidence], sections: Sequence[PassSection]) -> tuple[Notice, ...]:
     """All notices, alarms first."""
-    found = [*_of_folder(folder)]
+    found = [*_of_record(record)]
     for one, section in zip(evidence, sections, strict=True):
         found.extend(_of_pass(one, section))
     order = tuple(Severity)
     return tuple(sorted(found, key=lambda notice: order.index(notice.severity)))
 
 
-def _of_folder(folder: RunFolder) -> Iterator[Notice]:
-    manifest, metrics = folder.manifest, folder.metrics
+def _of_record(record: RunRecord) -> Iterator[Notice]:
+    manifest, metrics = record.manifest, record.metrics
     reported = metrics.block_size_reported if metrics else None
     if reported is not None and reported != manifest.block_size:
         yield Notice(
@@ -37,15 +37,15 @@ def _of_folder(folder: RunFolder) -> Iterator[Notice]:
             message=f"The data set is planned in blocks of {manifest.block_size} tokens, the server has {reported}.",
             advice=f"generate it again with block_size {reported}, or start the server with {manifest.block_size}",
         )
-    if folder.run.dataset_id != manifest.dataset_id:
+    if record.run.dataset_id != manifest.dataset_id:
         yield Notice(
             code="DATASET_MISMATCH",
             severity=Severity.ALARM,
-            message=f"The run names the data set {folder.run.dataset_id!r}; the folder holds {manifest.dataset_id!r}.",
+            message=f"The run names the data set {record.run.dataset_id!r}; the folder holds {manifest.dataset_id!r}.",
         )
-    if folder.run.state != "complete":
+    if record.run.state != "complete":
         yield _warning("INTERRUPTED", "The run was interrupted; the report covers what was recorded before.")
-    if folder.cut_off_rows:
+    if record.row_cut_off:
         yield _warning("CUT_OFF_ROW", "The last result row was cut off while it was written; it is left out.")
     theory = manifest.theoretical_result
     if theory.validation_status is not Status.PASS:
@@ -62,7 +62,7 @@ def _of_folder(folder: RunFolder) -> Iterator[Notice]:
         yield Notice(
             code="METRICS_INCOMPLETE",
             severity=Severity.NOTE,
-            message=f"The server does not report {', '.join(sorted(metrics.absent))}.",
+            message=f"The server does not report {', '.join(sorted(metrics.absent)).replace('_', ' ')}.",
         )
 
 

@@ -8,11 +8,12 @@ from foreword.report.document import Comparison, PerformanceSection, Quantiles, 
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from foreword.report.document import PassSection
 
 LATENCIES = ("TTFT", "TPOT", "ITL", "E2EL")
+CHUNK_GAP = "CHUNK_GAP"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
@@ -22,7 +23,7 @@ def performance(figures: Mapping[str, Any] | None) -> PerformanceSection | None:
         return None
     client = figures.get("client") or {}
     return PerformanceSection(
-        latencies=tuple(_quantiles(name, figures.get(name) or {}) for name in LATENCIES),
+        latencies=tuple(_latencies(figures)),
         duration_s=_number(figures, "duration_s"),
         request_throughput_per_s=_number(figures, "request_throughput_per_s"),
         input_token_throughput_per_s=_number(figures, "input_token_throughput_per_s"),
@@ -50,10 +51,24 @@ def comparison(sections: Sequence[PassSection]) -> Comparison | None:
     )
 
 
+def _latencies(figures: Mapping[str, Any]) -> Iterator[Quantiles]:
+    """Rows of the latency table: gaps between chunks only where tokens cannot be told apart."""
+    failed = bool((figures.get("counts") or {}).get("failed"))
+    for name in LATENCIES:
+        raw = figures.get(name) or {}
+        yield _quantiles(name, raw)
+        if failed and "failure_adjusted" in raw:
+            adjusted = {"unit": raw.get("unit", "ms"), "count": figures["counts"].get("requests")}
+            yield _quantiles(name, {**raw["failure_adjusted"], **adjusted}, failures_as_slowest=True)
+        gaps = figures.get(CHUNK_GAP) or {}
+        if name == "ITL" and not raw.get("count") and gaps.get("count"):
+            yield _quantiles(CHUNK_GAP, gaps)
+
+
 def _savings(cold: PerformanceSection | None, hot: PerformanceSection | None) -> tuple[Saving, ...]:
     if cold is None or hot is None:
         return ()
-    before, after = cold.latencies[0], hot.latencies[0]
+    before, after = cold.latencies[0], hot.latencies[0]  # TTFT stands first
     return tuple(
         Saving(statistic=name, cold_ms=a, hot_ms=b)
         for name in STATISTICS
@@ -66,10 +81,11 @@ def _measured(section: PassSection) -> float | None:
     return last.ratio if last.name == "measured" else None
 
 
-def _quantiles(metric: str, raw: Mapping[str, Any]) -> Quantiles:
+def _quantiles(metric: str, raw: Mapping[str, Any], *, failures_as_slowest: bool = False) -> Quantiles:
     return Quantiles(
         metric=metric,
         unit=str(raw.get("unit", "ms")),
+        failures_as_slowest=failures_as_slowest,
         count=int(raw.get("count") or 0),
         **{name: _number(raw, name) for name in STATISTICS},
     )

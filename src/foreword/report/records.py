@@ -19,6 +19,7 @@ from foreword.terms import Pass, Reason, RequestClass, Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from foreword.collect.records import RequestRow
     from foreword.terms import BoolArray, IntArray
 
 ABSENT = -1
@@ -125,26 +126,6 @@ class PlanRow(msgspec.Struct, frozen=True):
     request_class: RequestClass | None = None
 
 
-class ResultRow(msgspec.Struct, frozen=True):
-    """One line of ``request_results.jsonl``; times in nanoseconds since the start of the run."""
-
-    request_id: str
-    pass_name: Pass = msgspec.field(name="pass")
-    ok: bool
-    prefix_group_id: str | None = None
-    planned_dp_id: int | None = None
-    url_index: int | None = None
-    error_kind: str | None = None
-    due_ns: int | None = None
-    sent_ns: int | None = None
-    first_token_ns: int | None = None
-    last_token_ns: int | None = None
-    done_ns: int | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-
-
 class RankCounters(msgspec.Struct, frozen=True):
     """Counter growth of one rank, in tokens."""
 
@@ -210,15 +191,15 @@ class RunFacts(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """A run folder, read. ``performance`` keeps the file's own shape, by pass."""
+class RunRecord:
+    """A run, read from its folder. ``performance`` keeps the file's own shape, by pass."""
 
     name: str
     run: RunFacts
     manifest: Manifest
     plan: tuple[PlanRow, ...]
-    results: tuple[ResultRow, ...]
-    cut_off_rows: int
+    results: tuple[RequestRow, ...]
+    row_cut_off: bool
     metrics: CacheMetrics | None
     performance: dict[Pass, dict[str, Any]]
 
@@ -306,10 +287,10 @@ def plan_arrays(rows: Sequence[PlanRow]) -> PlanArrays:
     )
 
 
-def pass_arrays(plan: PlanArrays, rows: Iterable[ResultRow], pass_name: Pass) -> PassArrays:
+def pass_arrays(plan: PlanArrays, rows: Iterable[RequestRow], pass_name: Pass) -> PassArrays:
     """Results of a pass by the plan's order; of several rows of one request the last one counts."""
     position = {request_id: at for at, request_id in enumerate(plan.request_ids)}
-    last: dict[int, ResultRow] = {}
+    last: dict[int, RequestRow] = {}
     for row in rows:
         if row.request_id not in position:
             raise DataError(

@@ -90,7 +90,7 @@ def ttft_by_share(evidence: Evidence) -> tuple[tuple[ShareBin, ...], bool]:
 
 def kv_usage(evidence: Evidence) -> UsageSeries | None:
     """KV-cache usage sampled while the pass went on."""
-    metrics = evidence.folder.metrics
+    metrics = evidence.record.metrics
     samples = [
         (sample.t_ns, sample.kv_cache_usage)
         for sample in (metrics.usage_samples if metrics else ())

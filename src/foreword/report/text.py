@@ -9,9 +9,10 @@ from foreword.report.document import Finding, MeasuredBy, Proof
 from foreword.terms import Pass, RuntimeVerdict, Status
 
 if TYPE_CHECKING:
-    from foreword.report.document import ConstructionVerdict, RunVerdict
+    from foreword.report.document import ConstructionVerdict, LengthSection, RunVerdict
 
 NOT_REPORTED = "not reported"
+NBSP = "\u00a0"
 
 GUIDE_SINGLE = "one prefix, one cache"
 GUIDE_MANY_PREFIXES = "several prefixes, one cache"
@@ -44,6 +45,8 @@ RUNG_NOTES = {
     RungName.ADDED_TOKENS: "the same, with the tokens that the server counted in front of every prompt",
     RungName.SERVED: "the same, replayed for the requests that succeeded only",
 }
+
+TARGET_OF_OTHER_PASS = "informational: the target speaks of the other pass"
 
 REMAINDERS = {
     Remainder.NONE: "nothing is left to explain",
@@ -123,20 +126,20 @@ DEFINITIONS = (
 
 def percent(ratio: float | None, digits: int = 2) -> str:
     """Ratio as percent."""
-    return NOT_REPORTED if ratio is None else f"{ratio * 100:.{digits}f} %"
+    return NOT_REPORTED if ratio is None else f"{ratio * 100:.{digits}f}{NBSP}%"
 
 
 def points(value: float | None, digits: int = 2) -> str:
     """Signed percentage points, with a true minus sign.
 
-    >>> points(-0.254)
+    >>> points(-0.254).replace(NBSP, " ")
     '−0.25 pp'
     """
     if value is None:
         return NOT_REPORTED
     rounded = round(value, digits) + 0.0
     sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
-    return f"{sign}{abs(rounded):.{digits}f} pp"
+    return f"{sign}{abs(rounded):.{digits}f}{NBSP}pp"
 
 
 def whole(value: float | None) -> str:
@@ -173,3 +176,81 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
         f"{points(run.deviation_points)} from the design, {place} the guide of {run.guide_points:g} pp "
         f"for {run.guide_case}."
     )
+
+
+DESIGNED = "designed"
+MEASURED = "measured"
+EQUAL = "predicted = measured"
+PAIRS_EQUAL = "equal"
+PAIRS_DIFFER = "different"
+
+AXIS_REQUESTS_SENT = "requests, in send order"
+AXIS_HIT_RATIO = "hit ratio, %"
+AXIS_PREDICTED = "predicted hit tokens"
+AXIS_MEASURED = "measured hit tokens"
+AXIS_HIT_SHARE = "share of the prompt from the cache (requests)"
+AXIS_TTFT = "TTFT, ms"
+AXIS_SECONDS = "seconds since the start of the run"
+AXIS_USAGE = "cache in use, %"
+AXIS_PROMPT_TOKENS = "prompt tokens"
+AXIS_REQUESTS = "requests"
+AXIS_WATERMARK = "cached prefix, tokens"
+
+CHART_CUMULATIVE = "Hit ratio over the run"
+CAPTION_CUMULATIVE = "Hit tokens divided by prompt tokens of all requests up to this one."
+CHART_PAIRS = "Predicted and measured hits"
+CAPTION_PAIRS = "One dot for each pair of values."
+CHART_TTFT = "TTFT by hit share"
+CAPTION_TTFT = "Requests by the measured share of their prompt that came from the cache."
+CAPTION_TTFT_PREDICTED = "Requests by the predicted share of their prompt; hits were not reported."
+CHART_USAGE = "KV-cache usage"
+CAPTION_USAGE = "As the server reports it, sampled during the pass."
+CHART_LENGTHS = "Prompt lengths"
+CHART_WATERMARKS = "Watermarks"
+
+
+def pairs_caption(shown: int, total: int) -> str:
+    """Caption of the pair chart; says so when pairs were left out."""
+    if shown == total:
+        return f"{CAPTION_PAIRS} {whole(total)} pairs; dots on the line are requests that hit as predicted."
+    return f"{CAPTION_PAIRS} {whole(shown)} of {whole(total)} pairs are drawn, differing ones first."
+
+
+def lengths_caption(lengths: LengthSection) -> str:
+    """Caption of the length histogram: the distribution in figures."""
+    return (
+        f"{whole(lengths.count)} prompts of {whole(lengths.minimum)} to {whole(lengths.maximum)} tokens, mean "
+        f"{whole(lengths.mean)}, P50 {whole(lengths.p50)}, P90 {whole(lengths.p90)}, P99 {whole(lengths.p99)}."
+    )
+
+
+def watermark_caption(shown: int, total: int) -> str:
+    """Caption of the watermark chart; says so when lanes were left out."""
+    which = "each lane" if shown == total else f"the {shown} lanes with most requests, of {whole(total)}"
+    return f"Longest cached prefix of {which}, in a serial cold pass as planned."
+
+
+NO_REMAINDER = "Nothing was measured, so the ladder ends at its last replay."
+
+
+def remainder(kind: Remainder, step: str) -> str:
+    """Sentence about the last step of a ladder."""
+    match kind:
+        case Remainder.NONE:
+            return "The replay of this run gives exactly what was measured; nothing is left to explain."
+        case Remainder.NOT_SIMULATED:
+            return f"The last step of {step} is the effect of {REMAINDERS[kind]}."
+        case Remainder.UNEXPLAINED:
+            return f"The last step of {step} is unexplained: no replay of this release gives it."
+
+
+def concurrency_bound(in_flight: int, floor: float) -> str:
+    """Sentence about what concurrency alone can cost."""
+    return (
+        f"Up to {whole(in_flight)} requests were under way at once; on an unbounded cache that alone "
+        f"can lower the hit ratio to {percent(floor)} at most."
+    )
+
+
+LENGTHS_AS_PLANNED = "prompt tokens counted as planned"
+HITS_AS_PREDICTED = "hits as predicted"

@@ -13,7 +13,7 @@ from foreword.terms import ExecutionMode, Pass, RuntimeVerdict, Semantics
 if TYPE_CHECKING:
     from foreword.collect.ladder import Ladder, Rung
     from foreword.report.evidence import Evidence
-    from foreword.report.records import Manifest, RunFolder
+    from foreword.report.records import Manifest, RunRecord
 
 
 def designed_pass(mode: str, semantics: str | None) -> Pass:
@@ -40,12 +40,12 @@ def guide(manifest: Manifest, groups: int, domains: int) -> tuple[int, str]:
     return 5, text.GUIDE_SINGLE
 
 
-def headline(folder: RunFolder, evidence: Evidence, ladder: Ladder) -> Headline:
+def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
     """The four numbers and their verdicts."""
-    theory = folder.manifest.theoretical_result
+    theory = record.manifest.theoretical_result
     by_name = {rung.name: rung for rung in ladder.rungs}
     designed, measured = by_name[RungName.DESIGNED], by_name.get(RungName.MEASURED)
-    run = _run_verdict(folder, evidence, designed, measured)
+    run = _run_verdict(record, evidence, designed, measured)
     construction = ConstructionVerdict(
         status=theory.validation_status,
         reason=theory.reason,
@@ -57,7 +57,7 @@ def headline(folder: RunFolder, evidence: Evidence, ladder: Ladder) -> Headline:
         pass_name=evidence.pass_name,
         sentence=text.sentence(run, construction, None if measured is None else float(measured.ratio)),
         target_hit_ratio=theory.target_hit_ratio,
-        target_is_informational=target_is_informational(evidence.pass_name, folder.manifest.semantics),
+        target_is_informational=target_is_informational(evidence.pass_name, record.manifest.semantics),
         designed_hit_ratio=float(designed.ratio),
         engine_rule_hit_ratio=None if engine is None else float(engine.ratio),
         measured_hit_ratio=None if measured is None else float(measured.ratio),
@@ -67,9 +67,9 @@ def headline(folder: RunFolder, evidence: Evidence, ladder: Ladder) -> Headline:
     )
 
 
-def _run_verdict(folder: RunFolder, evidence: Evidence, designed: Rung, measured: Rung | None) -> RunVerdict:
-    domains = max(len(evidence.plan.domain_ids), folder.manifest.routing.dp_size, len(folder.run.urls))
-    points, case = guide(folder.manifest, len(evidence.plan.group_ids), domains)
+def _run_verdict(record: RunRecord, evidence: Evidence, designed: Rung, measured: Rung | None) -> RunVerdict:
+    domains = max(len(evidence.plan.domain_ids), record.manifest.routing.dp_size, len(record.run.urls))
+    points, case = guide(record.manifest, len(evidence.plan.group_ids), domains)
     if measured is None:
         return RunVerdict(verdict=RuntimeVerdict.UNPROVEN, deviation_points=None, guide_points=points, guide_case=case)
     deviation = measured.ratio - designed.ratio
