@@ -1,0 +1,1 @@
+"""What a run measured: records, metrics, counters and statistics. Pure."""

@@ -1,0 +1,1 @@
+"""Serving engines: metric names, units and controls, one file an engine."""

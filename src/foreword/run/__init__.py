@@ -1,0 +1,1 @@
+"""The network edge: what is sent, when, and what came back."""

@@ -1,0 +1,51 @@
+"""vLLM V1 and vLLM-Ascend: ``vllm:`` names, counters in tokens since 0.9.0, in blocks before (same name)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from foreword.cache.rules import HitRule
+from foreword.engines.model import EngineProfile, Logical, Source, Unit, label_number, named
+from foreword.terms import Engine
+
+if TYPE_CHECKING:
+    from foreword.engines.page import Page
+
+
+def _block_size(page: Page) -> int | None:
+    """Match granularity: hybrid models match finer or coarser than ``block_size``, newer releases say how."""
+    labels = ("cache_hit_alignment_tokens", "hash_block_size", "block_size")
+    return label_number(page, "vllm:cache_config_info", *labels)
+
+
+def _cache_counter(what: str) -> tuple[Source, ...]:
+    new, old = f"vllm:prefix_cache_{what}_total", f"vllm:gpu_prefix_cache_{what}_total"
+    return (Source((new,), Unit.BY_HELP), Source((old,), Unit.BY_HELP))
+
+
+VLLM = EngineProfile(
+    name="vllm",
+    engine=Engine.VLLM,
+    hit_rule=HitRule.CAP_THEN_FLOOR,
+    default_block_size=16,
+    prefixes=("vllm:",),
+    owned_by=("vllm",),
+    sources={
+        Logical.QUERIES: _cache_counter("queries"),
+        Logical.HITS: _cache_counter("hits"),
+        Logical.EXTERNAL_QUERIES: named("vllm:external_prefix_cache_queries_total"),
+        Logical.EXTERNAL_HITS: named("vllm:external_prefix_cache_hits_total"),
+        Logical.PROMPT_TOKENS: named("vllm:prompt_tokens_total"),
+        Logical.PREEMPTIONS: named("vllm:num_preemptions_total"),
+        Logical.KV_USAGE: named("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        Logical.RUNNING: named("vllm:num_requests_running"),
+        Logical.WAITING: named("vllm:num_requests_waiting"),
+        Logical.REPORTED_RATE: named("vllm:gpu_prefix_cache_hit_rate"),
+    },
+    rank_label="engine",
+    block_size=_block_size,
+    reset_paths=("/reset_prefix_cache",),
+)
+
+VLLM_ASCEND = replace(VLLM, name="vllm_ascend", engine=Engine.VLLM_ASCEND, default_block_size=128)

@@ -1,0 +1,118 @@
+"""The passes of a run: reset or salt, snapshot, send, snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from foreword.run.isolation import ResetResult
+from foreword.run.spec import Isolation
+from foreword.run.watch import Watch
+from foreword.run.worker import closed_loop, watch_loop
+from foreword.store.requests import read_requests, read_warmup
+from foreword.terms import Pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from foreword.collect.counters import Snapshot
+    from foreword.collect.records import RequestRow
+    from foreword.run.setup import Setup
+    from foreword.run.spec import Progress
+    from foreword.run.transport import Transport
+    from foreword.run.worker import Stop
+    from foreword.store.requests import SendRequest
+    from foreword.store.runs import RowWriter
+
+
+@dataclass(slots=True)
+class PassRecord:
+    """What happened around the requests of one pass."""
+
+    name: Pass
+    before: Snapshot
+    after: Snapshot
+    loop_lag_ms: array[float]
+    abandoned: int
+    reset: ResetResult | None
+
+
+@dataclass(slots=True)
+class Passes:
+    """Runs the passes one after the other; what they leave behind is in ``records`` and ``warnings``."""
+
+    setup: Setup
+    transport: Transport
+    writer: RowWriter
+    progress: Progress
+    stop: Stop
+    records: list[PassRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Keep a warning and show it, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.progress.warn(text)
+
+    async def run(self) -> None:
+        """Run all passes, fewer when stopped."""
+        for name in self.setup.planned.passes:
+            if self.stop.requested:
+                return
+            await self._pass(name)
+
+    async def _pass(self, name: Pass) -> None:
+        planned, isolation = self.setup.planned, self.setup.isolation
+        reset = await self._reset(name)
+        watch = Watch(name, planned.mode)
+        base = self.setup.sending
+        sending = replace(base, name=name, extra={**base.extra, **isolation.fields_of(name)})
+        before = await self.setup.scraper.settled()
+        record = PassRecord(name, before, before, array("d"), 0, reset)
+        self.records.append(record)
+        self.progress.start_pass(name, self._total(name))
+        monitor = asyncio.create_task(watch_loop(record.loop_lag_ms))
+        try:
+            record.abandoned = await closed_loop(
+                sending,
+                watch.sending(self._requests(name)),
+                self.transport,
+                slots=planned.spec.concurrency,
+                sink=lambda row: self._take(row, watch),
+                stop=self.stop,
+            )
+        finally:
+            monitor.cancel()
+            record.after = await self.setup.scraper.settled()
+            for text in watch.findings():
+                self.warn(text)
+
+    def _take(self, row: RequestRow, watch: Watch) -> None:
+        self.writer.write(row)
+        watch.ended(row)
+        self.progress.advance(row)
+
+    def _requests(self, name: Pass) -> Iterator[SendRequest]:
+        spec = self.setup.planned.spec
+        if name is Pass.WARMUP:
+            return read_warmup(spec.dataset)
+        return islice(read_requests(spec.dataset), spec.max_requests)
+
+    def _total(self, name: Pass) -> int | None:
+        manifest, spec = self.setup.planned.manifest, self.setup.planned.spec
+        if name is not Pass.WARMUP:
+            return min(manifest.request_count, spec.max_requests or manifest.request_count)
+        rows = ((manifest.raw.get("files") or {}).get("warmup.jsonl") or {}).get("rows")
+        return rows if isinstance(rows, int) else None
+
+    async def _reset(self, name: Pass) -> ResetResult | None:
+        if self.setup.isolation.applied is not Isolation.RESET or name is Pass.HOT:
+            return None
+        result = await self.setup.resetter.reset()
+        if result is not ResetResult.CONFIRMED:
+            self.warn(f"the reset before the {name} pass is {result}: that it began with an empty cache is unproven")
+        return result

@@ -1,0 +1,141 @@
+"""Everything that a run needs, made before its first request."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from foreword.errors import DataError, UsageError
+from foreword.run.isolation import IsolationPlan, Prober, Resetter, plan_isolation, probe_prompt
+from foreword.run.preflight import ServerFacts, examine
+from foreword.run.scrape import Scraper
+from foreword.run.spec import PASSES, Isolation, RunSpec
+from foreword.run.targets import Router, parse_metrics_url, parse_target, route
+from foreword.run.worker import Sending
+from foreword.store.requests import RunManifest, SendRequest, read_manifest, read_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from foreword.run.transport import Transport
+    from foreword.run.web import Web
+    from foreword.terms import ExecutionMode, Pass
+
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the command line and the data set say together; no server was asked yet."""
+
+    spec: RunSpec
+    manifest: RunManifest
+    mode: ExecutionMode
+    router: Router
+    first: SendRequest
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """Passes in order."""
+        return PASSES[self.mode]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A run that is ready to start."""
+
+    planned: Planned
+    facts: ServerFacts
+    sending: Sending
+    scraper: Scraper
+    resetter: Resetter
+    isolation: IsolationPlan
+    started_utc: datetime
+
+
+def plan_run(spec: RunSpec) -> Planned:
+    """Check what can be checked without a server; raises ``UsageError`` or ``DataError``."""
+    if spec.concurrency < 1 or spec.timeout_s <= 0 or (spec.max_requests or 1) < 1:
+        raise UsageError("--concurrency, --timeout and --max-requests take numbers above 0")
+    if not spec.urls:
+        raise UsageError("--url is missing", advice="give the address of the server")
+    for url in spec.metrics_urls:
+        parse_metrics_url(url)
+    manifest = read_manifest(spec.dataset)
+    mode = spec.mode or manifest.mode
+    targets = [parse_target(url, manifest.prompt_format) for url in spec.urls]
+    routing = manifest.raw.get("routing") or {}
+    by_send_order = routing.get("assignment") == "by_send_order"
+    router = route(targets, dp_size=manifest.dp_size, by_send_order=by_send_order)
+    _check_output(spec)
+    return Planned(spec, manifest, mode, router, _first(read_requests(spec.dataset), spec))
+
+
+def _first(requests: Iterator[SendRequest], spec: RunSpec) -> SendRequest:
+    request = next(requests, None)
+    if request is None:
+        raise DataError(f"{spec.dataset / 'data.jsonl'} holds no request")
+    return request
+
+
+def _check_output(spec: RunSpec) -> None:
+    if spec.output and spec.output.exists() and (not spec.output.is_dir() or any(spec.output.iterdir())):
+        raise UsageError(f"{spec.output} exists and is not an empty folder", advice="give --output another path")
+
+
+async def prepare(planned: Planned, web: Web, transport: Transport) -> Setup:
+    """Look at the server and decide how passes are kept apart; raises ``ServerError`` or ``UsageError``."""
+    started_utc, origin_ns = datetime.now(UTC), time.monotonic_ns()
+    spec, manifest, router = planned.spec, planned.manifest, planned.router
+    facts = await examine(
+        web,
+        router.targets,
+        model=spec.model or manifest.model,
+        metrics_urls=spec.metrics_urls,
+        manifest=manifest,
+    )
+    profile = facts.detection.profile
+    sending = Sending(
+        name=planned.passes[0],
+        router=router,
+        prompt_format=manifest.prompt_format,
+        model=facts.model,
+        headers=authorization(spec),
+        extra={"ignore_eos": True} if profile.ignore_eos else {},
+        secrets=tuple(secret for secret in (spec.api_key, spec.salt) if secret),
+        origin_ns=origin_ns,
+    )
+    scraper = Scraper(web, facts.metrics_urls, profile, origin_ns)
+    resetter = Resetter(web, tuple(target.base for target in router.targets), profile.reset_paths)
+    prompt = probe_prompt(
+        manifest.prompt_format,
+        planned.first.prompt,
+        block_size=facts.block_size or manifest.block_size,
+        room=facts.max_model_len or _DEFAULT_CONTEXT,
+    )
+    wanted = spec.isolation or (Isolation(manifest.isolation) if manifest.isolation else None)
+    prober = Prober(sending, transport, scraper, prompt)
+    isolation = await plan_isolation(wanted, planned.mode, spec.salt, prober=prober, resetter=resetter)
+    return Setup(planned, facts, sending, scraper, resetter, isolation, started_utc)
+
+
+def authorization(spec: RunSpec) -> dict[str, str]:
+    """Header with the key, if there is one."""
+    return {"Authorization": f"Bearer {spec.api_key}"} if spec.api_key else {}
+
+
+def first_warnings(setup: Setup) -> list[str]:
+    """What is already worth saying before the first request."""
+    facts, manifest, told = setup.facts, setup.planned.manifest, []
+    if setup.isolation.warning:
+        told.append(setup.isolation.warning)
+    if facts.block_size and facts.block_size != manifest.block_size:
+        told.append(
+            f"the server matches blocks of {facts.block_size} tokens, "
+            f"but the data set is planned for blocks of {manifest.block_size}"
+        )
+    if setup.planned.router.by_header and facts.metrics_urls and facts.ranks < manifest.dp_size:
+        told.append(f"the data set has {manifest.dp_size} lanes, but the metrics show {facts.ranks} rank(s)")
+    return told
