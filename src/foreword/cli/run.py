@@ -1,0 +1,121 @@
+"""``foreword run``: send a data set to a server and record what it did."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from foreword.cli.options import Json, print_json
+from foreword.errors import UsageError
+
+if TYPE_CHECKING:
+    from foreword.run.spec import PassOutcome, RunOutcome
+
+_INTERRUPTED, _SERVER = 130, 4
+
+
+def run(  # noqa: PLR0913 - one parameter a flag
+    *,
+    dataset: Annotated[Path, Parameter(help="Folder of a data set.")],
+    url: Annotated[
+        tuple[str, ...], Parameter(help="Base URL or endpoint; several, with commas, are the dp ranks.", negative="")
+    ],
+    metrics_url: Annotated[
+        tuple[str, ...], Parameter(help="Metrics pages; default: /metrics of --url, if any.", negative="")
+    ] = (),
+    api_key_env: Annotated[str | None, Parameter(help="Environment variable that holds the API key.")] = None,
+    concurrency: Annotated[int, Parameter(help="Requests in flight; the start order is kept.")] = 1,
+    mode: Annotated[
+        Literal["cold", "warmup", "hot", "compare", "progressive_prefix_fill"] | None,
+        Parameter(help="Passes to make; default: the data set's."),
+    ] = None,
+    model: Annotated[str | None, Parameter(help="Model name; default: the only model of the server.")] = None,
+    salt: Annotated[str | None, Parameter(help="Salt of the prefix cache; default: a fresh one.")] = None,
+    isolation: Annotated[
+        Literal["none", "salt", "reset", "nonce"] | None,
+        Parameter(help="How to start from an empty cache; default: salt where the server honours it."),
+    ] = None,
+    output: Annotated[Path | None, Parameter(help="Run folder; default: the next free outputs/run_NNN.")] = None,
+    timeout: Annotated[float, Parameter(help="Seconds without a byte after which a request has failed.")] = 120.0,
+    max_requests: Annotated[int | None, Parameter(help="Send only the first requests of each pass.")] = None,
+    json: Json = False,
+) -> int:
+    """Send a data set to a server, closed loop, and record every request.
+
+    Example: foreword run --dataset ./dataset --url http://127.0.0.1:8000 --concurrency 1
+    """
+    from foreword.cli.run_progress import RunProgress
+    from foreword.run.session import run as make_run
+    from foreword.run.spec import Isolation, RunSpec
+    from foreword.terms import ExecutionMode
+
+    spec = RunSpec(
+        dataset=dataset,
+        urls=_split(url),
+        metrics_urls=_split(metrics_url),
+        api_key=_api_key(api_key_env),
+        concurrency=concurrency,
+        mode=ExecutionMode(mode) if mode else None,
+        model=model,
+        salt=salt,
+        isolation=Isolation(isolation) if isolation else None,
+        output=output,
+        timeout_s=timeout,
+        max_requests=max_requests,
+    )
+    with RunProgress() as progress:
+        outcome = make_run(spec, progress)
+    if json:
+        print_json(outcome.document())
+    else:
+        print(summary_text(outcome))
+    return _exit_code(outcome)
+
+
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def _api_key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise UsageError(f"--api-key-env: the environment has no {variable}", advice=f"export {variable}=...")
+    return key
+
+
+def summary_text(outcome: RunOutcome) -> str:
+    """Designed and measured hit ratios of each pass, and where the run is."""
+    lines = [
+        f"{'pass':<8} {'requests':>8} {'failed':>7} {'designed':>9} {'by usage':>9} {'by counters':>12} {'time':>9}"
+    ]
+    lines += [_pass_line(one) for one in outcome.passes]
+    lines.append(f"\nrun folder: {outcome.folder}")
+    return "\n".join(lines)
+
+
+def _pass_line(one: PassOutcome) -> str:
+    usage = f"{one.unreported} n/r" if one.usage_hit_ratio is None and one.unreported else _ratio(one.usage_hit_ratio)
+    return (
+        f"{one.name.value:<8} {one.requests:>8} {one.failed:>7} {_ratio(one.designed_hit_ratio):>9} "
+        f"{usage:>9} {_ratio(one.counter_hit_ratio):>12} {one.duration_s:>7.1f} s"
+    )
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _exit_code(outcome: RunOutcome) -> int:
+    if outcome.interrupted:
+        print(f"foreword: interrupted; everything so far is in {outcome.folder}", file=sys.stderr)
+        return _INTERRUPTED
+    if outcome.all_failed:
+        print(f"foreword: every request failed; the first: {outcome.first_error}", file=sys.stderr)
+        return _SERVER
+    return 0
