@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,14 +70,23 @@ class SetCache:
 
 def make_plan(shape: RunShape) -> list[Planned]:
     """Requests with growing lengths, groups interleaved; of many shares the one that meets the target best."""
+    return list(
+        _best_plan(shape.groups, shape.requests, shape.block_size, shape.dp_size, (shape.target, _designed_hot(shape)))
+    )
+
+
+@lru_cache
+def _best_plan(
+    groups: tuple[str, ...], requests: int, block_size: int, dp_size: int, target: tuple[float, bool]
+) -> tuple[Planned, ...]:
+    shape = RunShape(groups=groups, requests=requests, block_size=block_size, dp_size=dp_size)
     plans = [_plan_of_share(shape, share / 500) for share in range(25, 475)]
-    warm = _designed_hot(shape)
 
     def miss(plan: list[Planned]) -> float:
-        hits = serial_hits(plan, shape.block_size, warm_rows(plan) if warm else ())
-        return abs(sum(hits) / sum(one.input_len for one in plan) - shape.target)
+        hits = serial_hits(plan, block_size, warm_rows(plan) if target[1] else ())
+        return abs(sum(hits) / sum(one.input_len for one in plan) - target[0])
 
-    return min(plans[:: max(1, shape.requests // 60)], key=miss)
+    return tuple(min(plans[:: max(1, requests // 60)], key=miss))
 
 
 def _designed_hot(shape: RunShape) -> bool:
