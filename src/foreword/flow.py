@@ -6,8 +6,9 @@ noticed comes back with their values.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foreword.cache.rules import HitRule
 from foreword.engines.registry import PROFILES
@@ -16,8 +17,35 @@ from foreword.simulate.design import Design, Facts, design
 from foreword.terms import Engine, PromptFormat, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from foreword.config.dataset import DatasetConfig
+    from foreword.store.checking import Check
+    from foreword.store.dataset import Written
     from foreword.store.tokenizers import LoadedTokenizer
+    from foreword.workload.content import ProofLevel
+
+_WORTH_A_WORKER = 10_000
+
+
+class Making(NamedTuple):
+    """How to generate: processes (``None``: as many as help), proof level, and whether to replace a data set."""
+
+    workers: int | None = None
+    proof: ProofLevel = "window"
+    overwrite: bool = False
+
+
+class Generated(NamedTuple):
+    """A design and the data set that was written from it."""
+
+    design: Design
+    written: Written
+
+
+def _unheard(_done: int, _total: int) -> None:
+    """Progress that nobody watches."""
 
 
 def plan(config: DatasetConfig) -> Design:
@@ -26,12 +54,47 @@ def plan(config: DatasetConfig) -> Design:
     return _design(config, tokenizer)
 
 
+def generate(
+    config: DatasetConfig, output: Path, making: Making, *, progress: Callable[[int, int], None] = _unheard
+) -> Generated:
+    """Plan a data set, compose and prove its prompts, and write its folder.
+
+    A target that cannot be met still gives the nearest data set, with status FAIL in its report.
+    """
+    from foreword.store.dataset import claim_folder, write_dataset
+    from foreword.store.workshop import Order
+
+    planned = _design(config, _tokenizer(config))
+    claim_folder(output, overwrite=making.overwrite)
+    workers = making.workers or _fitting_workers(config.request_count)
+    order = Order(config, planned.facts, making.proof)
+    return Generated(planned, write_dataset(order, planned, output, workers=workers, progress=progress))
+
+
+def validate(
+    dataset: Path,
+    *,
+    tokenizer: str | None = None,
+    corpus: Path | None = None,
+    progress: Callable[[int, int], None] = _unheard,
+) -> Check:
+    """Prove a data set from its files: re-encode, replay, compare every stated number, compose again if possible."""
+    from foreword.store.checking import check_dataset
+
+    return check_dataset(dataset, tokenizer=tokenizer, corpus=corpus, progress=progress)
+
+
 def construction_exit_code(plan: Design, *, strict: bool) -> int:
     """3 for a design that failed (unless the config only warns), 1 for warnings under ``strict``, else 0."""
     status = plan.verdict.status
     if status is Status.FAIL and plan.config.validation.on_failure == "error":
         return 3
     return int(strict and (status is not Status.PASS or bool(plan.warnings)))
+
+
+def _fitting_workers(requests: int) -> int:
+    """One process a core, as far as there is work for them."""
+    return max(1, min(os.cpu_count() or 1, requests // _WORTH_A_WORKER))
 
 
 def _tokenizer(config: DatasetConfig) -> LoadedTokenizer:

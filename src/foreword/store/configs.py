@@ -56,6 +56,16 @@ def load_dataset_config(path: Path, *, overrides: Sequence[str] = ()) -> Dataset
     return _with_files(DatasetConfig.parse(tree, root=ROOT), path.parent)
 
 
+def with_sources(config: DatasetConfig, *, tokenizer: str | None, corpus: Path | None) -> DatasetConfig:
+    """Put a tokenizer and a text source from the command line, relative to the working folder, over the config's."""
+    changed: dict[str, Any] = {}
+    if tokenizer is not None:
+        changed["tokenizer"] = tokenizer
+    if corpus is not None:
+        changed["suffix"] = config.suffix.model_copy(update={"path": str(corpus)})
+    return config.model_copy(update=changed)
+
+
 def read_yaml(path: Path) -> object:
     """Parse one YAML file, with errors on one line."""
     try:

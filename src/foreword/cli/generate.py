@@ -1,0 +1,59 @@
+"""``foreword generate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from foreword.cli.options import Json, Overrides, Strict, print_json, print_warnings
+
+
+def generate(  # noqa: PLR0913 - one parameter a flag
+    *,
+    config: Annotated[Path, Parameter(help="Data-set config, YAML with the root key prefix_cache_dataset.")],
+    output: Annotated[Path, Parameter(help="Folder of the data set; made if it does not exist.")],
+    tokenizer: Annotated[
+        str | None, Parameter(help="builtin, a tokenizer.json or its folder, or hub:NAME@REV.")
+    ] = None,
+    corpus: Annotated[Path | None, Parameter(help="File or folder of the text source.")] = None,
+    workers: Annotated[int | None, Parameter(help="Processes; the data set is the same for any number.")] = None,
+    proof: Annotated[
+        Literal["window", "full"], Parameter(help="Re-encode joints and a sample of prompts, or every prompt.")
+    ] = "window",
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace a data set in the folder.")] = False,
+    set_: Overrides = (),
+    json: Json = False,
+    strict: Strict = False,
+) -> int:
+    """Plan a data set, write its prompts token-exactly and check them.
+
+    Example: foreword generate --config examples/progressive_single_prefix_50.yaml --output ./dataset
+    """
+    from foreword import flow
+    from foreword.cli.progress import counted
+    from foreword.report.plan import plan_text
+    from foreword.store.configs import load_dataset_config, with_sources
+
+    asked = with_sources(load_dataset_config(config, overrides=set_), tokenizer=tokenizer, corpus=corpus)
+    with counted("generating", "requests", quiet=json) as progress:
+        made = flow.generate(asked, output, flow.Making(workers, proof, overwrite), progress=progress)
+    if json:
+        print_json({"dataset": str(output), **made.written.report})
+    else:
+        print(plan_text(made.design))
+        print(_proof_line(made.written.report))
+        print(f"\ndata set: {output}")
+    print_warnings(made.design.warnings)
+    return flow.construction_exit_code(made.design, strict=strict)
+
+
+def _proof_line(report: dict[str, dict[str, int | str]]) -> str:
+    proof = report["reencode"]
+    if proof["level"] == "ids":
+        return "\n  proof             prompts of token ids: lengths, shared prefixes and first private blocks checked"
+    return (
+        f"\n  proof             {proof['checked']:,} prompts re-encoded ({proof['level']}), "
+        f"{proof['checked_full']:,} of them in full, {proof['wrong']:,} wrong"
+    )
