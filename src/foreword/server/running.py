@@ -43,7 +43,7 @@ class RunningServer:
 
 async def start(config: ServerConfig, tokenizer: ServedTokenizer) -> RunningServer:
     """Serve in the running event loop; raises ``ServerError`` when the address cannot be had."""
-    app = Api(config, tokenizer.raw).application()
+    app = Api(config, tokenizer.engine).application()
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=_DRAIN_S
     )
@@ -115,8 +115,6 @@ def _serve_child(config: ServerConfig, pipe: Connection) -> None:
         asyncio.run(serve_until_stopped(config, load_tokenizer(config.tokenizer), pipe.send))
     except ForewordError as failure:
         pipe.send(failure)
-    finally:
-        pipe.close()
 
 
 def _cannot_listen(config: ServerConfig, problem: OSError) -> ServerError:

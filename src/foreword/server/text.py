@@ -19,7 +19,7 @@ class ServedTokenizer(Protocol):
     """What the server needs of a loaded tokenizer: the ``tokenizers`` object behind it."""
 
     @property
-    def raw(self) -> Tokenizer:
+    def engine(self) -> Tokenizer:
         """The tokenizer with its post-processor, which adds special tokens."""
 
 
