@@ -104,7 +104,7 @@ def exercise(case: Case, url: str, *, tokenizer: Path, folder: Path) -> list[Pas
     config, dataset, run = folder / "config.yaml", folder / "dataset", folder / "run"
     config.write_text(json.dumps({"prefix_cache_dataset": case.config()}), encoding="utf-8")
     foreword("generate", "--config", config, "--output", dataset, "--tokenizer", tokenizer)
-    foreword("validate", "--dataset", dataset)
+    foreword("validate", "--dataset", dataset, "--tokenizer", tokenizer)
     to_server = ("--url", url, "--metrics-url", f"{url}/metrics", "--model", MODEL_NAME)
     foreword("run", "--dataset", dataset, "--output", run, "--concurrency", "1", "--mode", case.mode, *to_server)
     foreword("report", "--run-dir", run)
