@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,28 +55,25 @@ def frame_for(tokenizer: LoadedTokenizer, prompt_format: PromptFormat) -> Frame:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadedTokenizer:
     """A tokenizer file in memory; implements the workload layer's protocol."""
 
     name: str
     sha256: str
-    definition: dict[str, Any] = field(repr=False)
     engine: Tokenizer = field(repr=False)
+    vocabulary: Vocabulary = field(repr=False)
+    plain_ascii: bool
 
-    @cached_property
+    @property
     def vocab_size(self) -> int:
         """Number of ids, added ones included."""
         return int(self.engine.get_vocab_size(with_added_tokens=True))
 
-    @cached_property
-    def _vocabulary(self) -> Vocabulary:
-        return read_vocabulary(self.definition, self.vocab_size)
-
     @property
     def kind(self) -> str:
         """Family of the tokenizer, for manifests."""
-        return str(self._vocabulary.family)
+        return str(self.vocabulary.family)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text, without special tokens around it."""
@@ -89,7 +85,7 @@ class LoadedTokenizer:
 
     def token_ends(self, text: str) -> list[int]:
         """UTF-8 offset at which each token of the text ends."""
-        widths = self._vocabulary.widths
+        widths = self.vocabulary.widths
         if widths is None:
             return _ends_by_offsets(self.engine, text)
         stops = np.cumsum(widths[self.encode(text)])
@@ -99,18 +95,14 @@ class LoadedTokenizer:
     def normalize(self, text: str) -> str:
         """The text as the tokenizer sees it; the marks that stand for spaces stay spaces."""
         normalizer = self.engine.normalizer
-        if text.isascii() and self._keeps_ascii or normalizer is None:
+        if (text.isascii() and self.plain_ascii) or normalizer is None:
             return text
         seen = str(normalizer.normalize_str(text))
         return text if _SPACE in seen else seen
 
-    @cached_property
-    def _keeps_ascii(self) -> bool:
-        return keeps_ascii(self.definition)
-
     def pieces(self) -> Vocabulary:
         """The entries of the vocabulary."""
-        return self._vocabulary
+        return self.vocabulary
 
     def frame(self) -> Frame:
         """Ids that the file's own post-processor puts around a text."""
@@ -151,7 +143,8 @@ def _from_bytes(name: str, content: bytes) -> LoadedTokenizer:
         ) from error
     engine.no_truncation()
     engine.no_padding()
-    return LoadedTokenizer(name, digest, definition, engine)
+    vocabulary = read_vocabulary(definition, int(engine.get_vocab_size(with_added_tokens=True)))
+    return LoadedTokenizer(name, digest, engine, vocabulary, keeps_ascii(definition))
 
 
 def _downloaded(spec: str) -> Path:

@@ -16,8 +16,8 @@ from foreword.errors import ConstructionError
 from foreword.terms import draw_key
 from foreword.workload.divergence import ROOT, Children, Spelling, ranks
 from foreword.workload.draws import drawn_table, keyed
-from foreword.workload.materials import Draft
 from foreword.workload.masters import Layout
+from foreword.workload.materials import Draft
 from foreword.workload.preparation import Need, gather
 from foreword.workload.proof import ProofCounts, Prover
 from foreword.workload.suffix import NO_SAMPLE, SHORTEST_TEXT, Ending, plan_endings
@@ -224,7 +224,8 @@ class Composer:
         frame, size = self._plan.frame, self._plan.block_size
         begin = np.maximum(prefix_len, frame.head_len)
         block_end = np.maximum(prefix_len, frame.head_len // size * size) + size
-        return np.minimum(block_end, input_len - frame.tail_len) - begin
+        free: IntArray = np.minimum(block_end, input_len - frame.tail_len) - begin
+        return free
 
     def _chosen_for_full(self) -> BoolArray:
         """Requests that are encoded again in full whatever the level."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foreword.errors import ConstructionError
+from foreword.errors import ConstructionError, TokenizerError
 from foreword.terms import draw_key, permutation
 from foreword.workload.draws import drawn
 from foreword.workload.escaping import escaped, escaped_ends
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 WORDWISE_BLOCK = 4
 _TRIES = 24
 _WORD_TRIES = 4_000
+_FEWEST_KEPT = 50
 _PIECE = re.compile(r"[^\s，。；：？！、]+[，。；：？！、]?")
+_SPACED = re.compile(r"[!-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,10 @@ class MasterBuilder:
                 self._grow_by_words(growth, group, length)
             else:
                 self._grow_by_units(growth, group, length)
-        return growth.finished()
+        master = growth.finished()
+        if not self._source.as_ids and self._source.tokenizer.encode(master.raw.decode()) != master.ids.tolist():
+            raise _not_proved(group)
+        return master
 
     def _pad(self, growth: _Growth, group: int, count: int) -> None:
         """Append words; each is one token, and text can be cut after each."""
@@ -266,33 +271,40 @@ class MasterBuilder:
         return cuts[bad - 1] if bad else 0
 
     def _grow_by_words(self, growth: _Growth, group: int, length: int) -> None:
-        """Space-separated words of samples whose every token end is a good cut, for blocks of a few tokens."""
+        """Words of samples whose every token end is a good cut, for blocks of a few tokens."""
+        context = b"".join(growth.raw).decode()
         for place in self._drawn_units(group):
             self._used.add(place)
-            for piece in _PIECE.findall(self._source.units.end_raw[place].decode()):
+            for word in _PIECE.findall(self._source.units.end_raw[place].decode()):
                 if growth.length >= length:
                     return
                 self._tried += 1
-                self._kept += self._add_word(growth, piece)
-            if self._tried >= _WORD_TRIES and self._kept * 50 < self._tried:
+                text = self._add_word(growth, context, word)
+                if text:
+                    self._kept += 1
+                    context = SENTINEL + text
+            if self._tried >= _WORD_TRIES and self._kept * _FEWEST_KEPT < self._tried:
                 break
         raise _not_cuttable(f"{self._kept} of {self._tried} words can be cut after each token")
 
-    def _add_word(self, growth: _Growth, piece: str) -> bool:
-        tokenizer = self._source.tokenizer
-        raw = f" {piece}".encode()
-        before = tokenizer.encode(SENTINEL)
-        ids = np.array(tokenizer.encode(SENTINEL + " " + piece)[len(before) :], dtype=np.int64)
-        ends = tokenizer.token_ends(SENTINEL + " " + piece)[len(before) :]
-        stops = np.array(ends, dtype=np.int64) - len(SENTINEL.encode())
-        whole = len(ids) > 0 and int(stops[-1]) == len(raw) and all(ends_visibly(raw[:stop]) for stop in stops.tolist())
-        if not whole or self._cuts is None:
-            return False
+    def _add_word(self, growth: _Growth, context: str, word: str) -> str:
+        """Append a word if text can be cut after each of its tokens, and return it as written; empty if it cannot.
+
+        A space stands before words that begin in ASCII; others follow the text before them directly.
+        """
+        text = f" {word}" if _SPACED.match(word) else word
+        tokenizer, raw = self._source.tokenizer, text.encode()
+        known = tokenizer.encode(context)
+        whole, ends = tokenizer.encode(context + text), tokenizer.token_ends(context + text)
+        ids = np.array(whole[len(known) :], dtype=np.int64)
+        stops = np.array(ends[len(known) :], dtype=np.int64) - len(context.encode())
+        if whole[: len(known)] != known or self._cuts is None or not all(ends_visibly(raw[:stop]) for stop in stops):
+            return ""
         cuts = [(raw[: int(stop)], ids, count + 1) for count, stop in enumerate(stops)]
-        if not all(self._cuts.good(SENTINEL, before, cuts)):
-            return False
+        if not cuts or not all(self._cuts.good(context, known, cuts)):
+            return ""
         growth.add(ids, raw, stops)
-        return True
+        return text
 
 
 def _not_cuttable(reason: str) -> ConstructionError:
@@ -301,4 +313,13 @@ def _not_cuttable(reason: str) -> ConstructionError:
         advice="use a larger block_size, source: random_tokens or prompt_format: completions_ids",
         stage="content",
         field="block_size",
+    )
+
+
+def _not_proved(group: int) -> TokenizerError:
+    return TokenizerError(
+        f"TOKENIZER_NOT_JOINABLE: the master prefix of group {group} does not encode to the ids it was built from",
+        advice="set prompt_format: completions_ids, which needs no joints",
+        stage="content",
+        field="tokenizer",
     )

@@ -53,7 +53,7 @@ class Materials:
     _longest: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def longest_cut(self, unit: int, most: int) -> int:
-        """Tokens of an end unit, at most ``most``, after which text may stop or go on with a word; 0 if there are none."""
+        """Most tokens of an end unit, up to ``most``, after which text may stop or go on with a word; 0 if none."""
         if (unit, most) not in self._longest:
             self._longest[unit, most] = self._find_cut(unit, most)
         return self._longest[unit, most]
