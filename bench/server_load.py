@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -73,12 +73,11 @@ class Stream(asyncio.Protocol):
         self._tail = b""
         self._sent_ns = 0
         self._stamps: list[tuple[int, int]] = []
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the first request."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._load.open_connections += 1
         self._next()
 
@@ -90,7 +89,7 @@ class Stream(asyncio.Protocol):
             self._finish()
             self._next()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio passes it
         """The last connection to end ends the run."""
         self._load.open_connections -= 1
         if self._load.open_connections == 0 and not self._load.done.done():
@@ -103,7 +102,6 @@ class Stream(asyncio.Protocol):
         self._load.first_s.append((first_ns - self._sent_ns) / 1e9)
 
     def _next(self) -> None:
-        assert self._transport is not None
         request = next(self._load.requests, None)
         self._stamps = []
         self._tail = b""
@@ -121,11 +119,11 @@ async def drive(url: str, count: int) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     started = time.monotonic()
     for _ in range(IN_FLIGHT):
-        await loop.create_connection(lambda: Stream(load), address.hostname, address.port)
+        await loop.create_connection(lambda: Stream(load), address.hostname or "", address.port or 80)
     await load.done
     duration = time.monotonic() - started
-    assert load.answered == count, f"{load.answered} of {count} answered"
-    assert load.chunks == count * (TOKENS_OUT + 2), f"{load.chunks} events"
+    if (load.answered, load.chunks) != (count, count * (TOKENS_OUT + 2)):
+        raise SystemExit(f"{load.answered} answers of {count}, {load.chunks} events: the server answered wrongly")
     return {"per_s": count / duration, "first_ms": statistics.median(load.first_s) * 1e3}
 
 
@@ -149,7 +147,7 @@ def _baseline(pipe: Connection) -> None:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        pipe.send("http://127.0.0.1:{}".format(runner.addresses[0][1]))
+        pipe.send(f"http://127.0.0.1:{runner.addresses[0][1]}")
         await asyncio.Event().wait()
 
     asyncio.run(serve())

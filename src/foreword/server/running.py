@@ -72,6 +72,11 @@ async def serve_until_stopped(
         await server.close()
 
 
+def serve(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
+    """Load the tokenizer and serve until SIGINT or SIGTERM; ``on_ready`` gets the URL."""
+    asyncio.run(serve_until_stopped(config, load_tokenizer(config.tokenizer), on_ready))
+
+
 @contextlib.contextmanager
 def server_process(config: ServerConfig) -> Iterator[str]:
     """Run the server in a process of its own and yield its URL; it ends with the context.
@@ -112,7 +117,7 @@ def _await_ready(pipe: Connection) -> str:
 def _serve_child(config: ServerConfig, pipe: Connection) -> None:
     """Body of the server's process: says its URL or its error through the pipe."""
     try:
-        asyncio.run(serve_until_stopped(config, load_tokenizer(config.tokenizer), pipe.send))
+        serve(config, pipe.send)
     except ForewordError as failure:
         pipe.send(failure)
 
