@@ -86,7 +86,8 @@ def _best_plan(
         hits = serial_hits(plan, block_size, warm_rows(plan) if target[1] else ())
         return abs(sum(hits) / sum(one.input_len for one in plan) - target[0])
 
-    return tuple(min(plans[:: max(1, requests // 60)], key=miss))
+    best: list[Planned] = min(plans[:: max(1, requests // 60)], key=miss)
+    return tuple(best)
 
 
 def _designed_hot(shape: RunShape) -> bool:
@@ -181,13 +182,13 @@ def _write_dataset(
         "target": {"scope": "global", "hit_ratio": shape.target}, "input_length": {"mode": "explicit"},
         "prefix": {"mode": "multi_prefix", "group_count": len(shape.groups), "minimum_non_shared_length": 16},
         "routing": {"cache_scope": "dp_local" if shape.dp_size > 1 else "global", "dp_size": shape.dp_size},
-        "groups": groups, "reencode": {"level": "window", "checked": 200, "wrong": 0},
+        "groups": groups, "reencode": {"level": "window", "checked": 200, "checked_full": 20, "wrong": 0},
         "theoretical_result": {
             "target_hit_ratio": shape.target, "designed_hit_ratio": hits / total, "signed_deviation": deviation,
             "absolute_deviation": abs(deviation), "max_reachable_hit_ratio": 0.93, "validation_status": status,
             "reason": "OK" if status != "FAIL" else "GRANULARITY", "designed_hit_tokens": hits, "input_tokens": total,
         },
-        "config": {"isolation": "salt"}, "later_field": {"of": "another release"},
+        "later_field": {"of": "another release"},
     }  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
@@ -222,7 +223,8 @@ def _write_runtime(folder: Path, shape: RunShape, plan: list[Planned]) -> None:
     run = {
         "schema_version": 1, "foreword_version": "0.1.0", "dataset_id": "demo-set", "mode": shape.mode,
         "concurrency": shape.in_flight, "urls": ["http://***:8000"] * shape.dp_size, "state": shape.state,
-        "started_utc": "2026-03-01T12:00:00Z", "model": "qwen3-8b", "salts": {"cold": "9f0c"}, **shape.extra,
+        "started_utc": "2026-03-01T12:00:00Z", "model": "qwen3-8b", "salts": {"cold": "9f0c"},
+        "isolation": {"applied": "salt", "salt_probe": "honoured"}, **shape.extra,
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(run))
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from foreword.cli.options import Json, print_json
 
 if TYPE_CHECKING:
     from foreword.report.document import ReportDocument
 
+_OUTSIDE_GUIDE = 3
 
-def report(*, run_dir: Path, json: bool = False, output: Path | None = None, strict: bool = False) -> int:
-    """Report a run: verdict, hit ladder, token accounting, charts.
 
-    Writes prefix_cache_report.json, prefix_cache_report.html, requests.csv and groups.csv, and prints a summary.
+def report(
+    *,
+    run_dir: Annotated[Path, Parameter(help="Run folder, as `foreword run` leaves it.")],
+    output: Annotated[Path | None, Parameter(help="Folder of the report files; default: report/ in RUN-DIR.")] = None,
+    strict: Annotated[
+        bool, Parameter(negative="", help="Exit with 3 outside the guide range, with 1 where there are warnings.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Explain a run: verdict, hit ladder, token accounting and charts.
+
+    Writes prefix_cache_report.json, prefix_cache_report.html, requests.csv and groups.csv.
+
     Example: foreword report --run-dir outputs/run_001
-
-    Parameters
-    ----------
-    run_dir
-        Folder that `foreword run` has written.
-    json
-        Print the report document as JSON instead of the summary.
-    output
-        Folder of the report files; by default report/ in the run folder.
-    strict
-        Exit with 3 when the run is outside its guide range, else with 1 when the report carries warnings.
     """
     from rich.console import Console
 
@@ -34,11 +37,11 @@ def report(*, run_dir: Path, json: bool = False, output: Path | None = None, str
 
     written = write_report(run_dir, output)
     if json:
-        sys.stdout.write(written.document.model_dump_json(indent=2) + "\n")
+        print_json(written.document.model_dump(mode="json"))
     else:
         console = Console(highlight=False, soft_wrap=True)
         print_report(written.document, console)
-        console.print(f"\n{written.html}")
+        console.print(f"\nreport: {written.html}")
     return strict_exit_code(written.document) if strict else 0
 
 
@@ -48,5 +51,5 @@ def strict_exit_code(document: ReportDocument) -> int:
     from foreword.terms import RuntimeVerdict
 
     if document.headline.runtime.verdict is RuntimeVerdict.OUTSIDE_GUIDE:
-        return 3
+        return _OUTSIDE_GUIDE
     return int(any(notice.severity is not Severity.NOTE for notice in document.notices))

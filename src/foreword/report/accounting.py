@@ -24,12 +24,15 @@ def token_proofs(evidence: Evidence) -> tuple[TokenProof, ...]:
     planned = int(evidence.plan.input_len[counted].sum())
     by_usage = _total(results.prompt_tokens, results.ok)
     hits = _total(results.cached_tokens, results.ok)
+    queries_counted, hits_counted = (
+        (counters.queries_delta, counters.hits_delta) if counters.in_tokens else (None, None)
+    )
     with_failures = "" if results.ok.all() else text.FAILURES_COUNT_TOO
     return (
         _proof(text.PLANNED_INPUT, text.USAGE_PROMPT, planned if counted.any() else None, by_usage),
         _proof(text.USAGE_PROMPT, text.COUNTER_PROMPT, by_usage, counters.prompt_tokens_delta, with_failures),
-        _proof(text.USAGE_PROMPT, text.COUNTER_QUERIES, by_usage, counters.queries_delta, with_failures),
-        _proof(text.USAGE_CACHED, text.COUNTER_HITS, hits, counters.hits_delta, with_failures),
+        _proof(text.USAGE_PROMPT, text.COUNTER_QUERIES, by_usage, queries_counted, with_failures),
+        _proof(text.USAGE_CACHED, text.COUNTER_HITS, hits, hits_counted, with_failures),
     )
 
 

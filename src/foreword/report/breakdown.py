@@ -57,7 +57,9 @@ def by_domain(evidence: Evidence) -> tuple[Breakdown, ...]:
 
 
 def endpoints(evidence: Evidence) -> tuple[EndpointSection, ...]:
-    """Counters of every rank behind every metrics address."""
+    """Counters of every rank behind every metrics address; none when they do not count tokens."""
+    if not evidence.counters.in_tokens:
+        return ()
     return tuple(
         EndpointSection(
             endpoint=one.url_index,

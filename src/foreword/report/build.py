@@ -16,7 +16,7 @@ from foreword.report.document import (
     RequestCounts,
     RungSection,
 )
-from foreword.report.evidence import floor_ratio, gather, in_flight, rungs
+from foreword.report.evidence import floor_ratio, gather, in_flight, rungs, server_model
 from foreword.report.notices import notices
 from foreword.report.performance import comparison, performance
 from foreword.report.records import plan_arrays
@@ -146,14 +146,15 @@ def _facts(record: RunRecord) -> FactsSection:
         seed=manifest.seed,
         mode=run.mode,
         semantics=manifest.semantics,
-        isolation=_text(manifest.config.get("isolation")),
+        isolation=run.isolation.applied,
+        salt_probe=run.isolation.salt_probe,
         concurrency=_text(run.concurrency),
         model=run.model,
         prompt_format=manifest.prompt_format,
         engine_planned=manifest.engine.name,
         engine_detected=detected.name if detected else None,
         engine_version=detected.version if detected else None,
-        hit_rule=manifest.engine.hit_rule,
+        hit_rule=server_model(record).rule,
         block_size_planned=manifest.block_size,
         block_size_reported=metrics.block_size_reported if metrics else None,
         cache_scope=manifest.routing.cache_scope,
@@ -163,6 +164,7 @@ def _facts(record: RunRecord) -> FactsSection:
         tokenizer_sha256=manifest.tokenizer.sha256,
         reencode_level=manifest.reencode.level,
         reencode_checked=manifest.reencode.checked,
+        reencode_checked_full=manifest.reencode.checked_full,
         reencode_wrong=manifest.reencode.wrong,
         group_count=len({row.prefix_group_id for row in record.plan}),
         request_count=len(record.plan),

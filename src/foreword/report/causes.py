@@ -81,13 +81,18 @@ def _routing(evidence: Evidence) -> CauseCheck:
 
 
 def _capacity(evidence: Evidence) -> CauseCheck:
-    preempted = evidence.counters.preemptions_delta
+    preempted, evicted = evidence.counters.preemptions_delta, evidence.counters.evicted_tokens_delta
     metrics = evidence.record.metrics
     usage = [one.kv_cache_usage for one in (metrics.usage_samples if metrics else ()) if one.kv_cache_usage is not None]
     peak = f"peak use of the cache {max(usage):.0%}" if usage else "use of the cache not reported"
+    if evicted is not None:
+        return _check("capacity and eviction", evicted > 0, f"{evicted:,.0f} tokens evicted; {peak}")
     if preempted:
         return _check("capacity and eviction", found=True, evidence=f"{preempted:,.0f} preemptions; {peak}")
-    return _check("capacity and eviction", None, f"{peak}; evictions are not reported")
+    computed = np.maximum(evidence.input_tokens - np.maximum(evidence.results.cached_tokens, 0), 0)
+    written = int(computed[evidence.results.ok].sum())
+    evidence_text = f"the pass wrote {written:,} prompt tokens into the cache; {peak}; evictions are not reported"
+    return _check("capacity and eviction", None, evidence_text)
 
 
 def _counter_window(proofs: tuple[TokenProof, ...]) -> CauseCheck:
@@ -115,6 +120,8 @@ def _external_tier(evidence: Evidence) -> CauseCheck:
 
 
 def _metric_unit(evidence: Evidence) -> CauseCheck:
+    if not evidence.counters.in_tokens:
+        return _check("unit of the counter", found=True, evidence="the cache counters do not count tokens")
     queries = evidence.counters.queries_delta
     counted = int(evidence.input_tokens[evidence.results.ok].sum())
     if not queries or not counted:

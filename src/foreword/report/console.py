@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foreword.report import text
-from foreword.report.document import Proof, Severity
+from foreword.report.document import Finding, Proof, Severity
 from foreword.report.view import ladder_view
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ STYLES = {
     Severity.ALARM: "bold red",
     Severity.WARNING: "yellow",
     Severity.NOTE: "dim",
+    Finding.FOUND: "red",
+    Finding.OPEN: "yellow",
     Proof.EQUAL: "green",
     Proof.DIFFERENT: "red",
     Proof.NOT_REPORTED: "dim",
@@ -42,7 +44,7 @@ def print_report(document: ReportDocument, console: Console) -> None:
         console.print(_ladder_table(section))
         view = ladder_view(section.ladder)
         console.print(Text(f"{view.remainder} {view.bound}".strip()))
-        for line in _proof_lines(section):
+        for line in [*_cause_lines(section), *_proof_lines(section)]:
             console.print(line)
     if document.notices:
         console.print()
@@ -66,6 +68,15 @@ def _ladder_table(section: PassSection) -> Table:
         table.add_row(row.name, row.ratio, row.step, *tokens)
     table.add_row("measured − target", "", view.total, "", "", style="bold")
     return table
+
+
+def _cause_lines(section: PassSection) -> list[Text]:
+    """Causes of the remainder that this run does not rule out."""
+    return [
+        Text.assemble((text.FINDINGS[check.finding], STYLES[check.finding]), f": {check.cause} ({check.evidence})")
+        for check in section.ladder.checks
+        if check.finding is not Finding.RULED_OUT
+    ]
 
 
 def _proof_lines(section: PassSection) -> list[Text]:

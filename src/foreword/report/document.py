@@ -341,6 +341,7 @@ class FactsSection(Model):
     mode: str
     semantics: str | None
     isolation: str | None
+    salt_probe: str | None
     concurrency: str | None
     model: str | None
     prompt_format: str | None
@@ -357,6 +358,7 @@ class FactsSection(Model):
     tokenizer_sha256: str | None
     reencode_level: str | None
     reencode_checked: int | None
+    reencode_checked_full: int | None
     reencode_wrong: int | None
     group_count: int
     request_count: int

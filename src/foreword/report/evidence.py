@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foreword.cache.rules import HitRule
 from foreword.collect.ladder import (
     Requests,
     Rung,
@@ -41,7 +42,7 @@ class Evidence:
     """What is known of one pass.
 
     ``predicted`` is the last replay: engine rule, reported block size, tokens the server added, and only the
-    requests that succeeded. ``planned_server`` is the server the data set was made for.
+    requests that succeeded. ``planned_server`` has the block size and the head of the plan.
     """
 
     record: RunRecord
@@ -76,9 +77,9 @@ def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
     """Evidence of a pass."""
     rows = [row for row in record.results if row.pass_ is pass_name]
     results = pass_arrays(plan, rows, pass_name)
-    counters = (record.metrics.of(pass_name) if record.metrics else None) or PassCounters(pass_name=pass_name)
+    counters = record.metrics.of(pass_name) if record.metrics else PassCounters(pass_name=pass_name)
     requests, warm_served = _requests(record, plan, pass_name)
-    planned = _planned_server(record)
+    planned = server_model(record)
     reported = record.metrics.block_size_reported if record.metrics else None
     server = replace(planned, block_size=reported or planned.block_size, added_tokens=_added_tokens(plan, results))
     served = np.concatenate([warm_served, results.ok])
@@ -166,14 +167,17 @@ def _measured(results: PassArrays, counters: PassCounters) -> Measured | None:
     by_usage = (int(results.cached_tokens[reported].sum()), int(results.prompt_tokens[reported].sum()))
     if (reported == ok).all():
         return Measured(*by_usage, MeasuredBy.USAGE, ok)
-    if counters.hits_delta is not None and counters.queries_delta:
+    if counters.hits_delta is not None and counters.queries_delta and counters.in_tokens:
         return Measured(round(counters.hits_delta), round(counters.queries_delta), MeasuredBy.COUNTERS, ok)
     return Measured(*by_usage, MeasuredBy.PARTIAL_USAGE, reported) if reported.any() else None
 
 
-def _planned_server(record: RunRecord) -> ServerModel:
+def server_model(record: RunRecord) -> ServerModel:
+    """The server that ran, as far as its engine is known, with the block size and the head of the plan."""
     manifest = record.manifest
-    return ServerModel(rule=manifest.engine.hit_rule, block_size=manifest.block_size, head_len=manifest.frame.head_len)
+    detected = record.metrics.engine if record.metrics else None
+    rule = (detected and detected.hit_rule) or manifest.engine.hit_rule or HitRule.CAP_THEN_FLOOR
+    return ServerModel(rule=rule, block_size=manifest.block_size, head_len=manifest.frame.head_len)
 
 
 def _added_tokens(plan: PlanArrays, results: PassArrays) -> int:

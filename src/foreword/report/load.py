@@ -8,6 +8,9 @@ import msgspec
 
 from foreword.errors import DataError
 from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, RunRecord
+from foreword.store.dataset import MANIFEST, METADATA
+from foreword.store.reading import lines
+from foreword.store.reading import read_document as read_manifest
 from foreword.store.runs import RunFolder, read_document, read_rows
 from foreword.terms import Pass
 
@@ -34,8 +37,8 @@ def load_record(run_dir: Path) -> RunRecord:
     return RunRecord(
         name=run_dir.resolve().name,
         run=_converted(folder.run, read_document(folder.run), RunFacts),
-        manifest=_manifest(folder.dataset / "manifest.json"),
-        plan=_plan(folder.dataset / "request_metadata.jsonl"),
+        manifest=_converted(folder.dataset / MANIFEST, read_manifest(folder.dataset, MANIFEST), Manifest),
+        plan=_plan(folder.dataset / METADATA),
         results=results,
         row_cut_off=_is_cut_off(folder.requests),
         metrics=_cache_metrics(folder.prefix_cache),
@@ -57,24 +60,11 @@ def _is_cut_off(path: Path) -> bool:
         return file.read() != b"\n"
 
 
-def _manifest(path: Path) -> Manifest:
-    try:
-        return msgspec.json.decode(_bytes(path), type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{path} is damaged: {error}") from error
-
-
 def _plan(path: Path) -> tuple[PlanRow, ...]:
-    decoder = msgspec.json.Decoder(PlanRow)
-    rows: list[PlanRow] = []
-    for number, line in enumerate(_bytes(path).splitlines(), start=1):
-        try:
-            rows.append(decoder.decode(line))
-        except msgspec.MsgspecError as error:
-            raise DataError(f"{path}:{number}: damaged row: {error}") from error
+    rows = tuple(lines(path, msgspec.json.Decoder(PlanRow).decode))
     if not rows:
         raise DataError(f"{path} holds no request", advice="generate the data set again")
-    return tuple(rows)
+    return rows
 
 
 def _cache_metrics(path: Path) -> CacheMetrics | None:
@@ -102,13 +92,6 @@ def _by_pass(path: Path, raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     if any(section.get("pass") not in PASS_NAMES for section in sections):
         raise DataError(f"{path} is damaged: a section of `passes` does not say which pass it is")
     return sections
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", advice="--run-dir takes a whole run") from error
 
 
 def _converted(path: Path, raw: object, kind: type[T]) -> T:

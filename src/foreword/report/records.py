@@ -29,7 +29,7 @@ class EngineFacts(msgspec.Struct, frozen=True):
     """Engine of the plan, or of the server."""
 
     name: str | None = None
-    hit_rule: HitRule = HitRule.CAP_THEN_FLOOR
+    hit_rule: HitRule | None = None
     version: str | None = None
 
 
@@ -76,6 +76,7 @@ class ReencodeFacts(msgspec.Struct, frozen=True):
 
     level: str | None = None
     checked: int | None = None
+    checked_full: int | None = None
     wrong: int | None = None
 
 
@@ -106,8 +107,6 @@ class Manifest(msgspec.Struct, frozen=True):
     routing: RoutingFacts = RoutingFacts()
     reencode: ReencodeFacts = ReencodeFacts()
     groups: tuple[GroupFacts, ...] = ()
-    input_length: dict[str, Any] = {}
-    config: dict[str, Any] = {}
     state: str = "complete"
 
 
@@ -151,7 +150,16 @@ class PassCounters(msgspec.Struct, frozen=True):
     external_hits_delta: float | None = None
     prompt_tokens_delta: float | None = None
     preemptions_delta: float | None = None
+    evicted_tokens_delta: float | None = None
+    unit: str | None = "tokens"
+    derived: bool = False
     restarts: tuple[Any, ...] = ()
+    missing: tuple[Any, ...] = ()
+
+    @property
+    def in_tokens(self) -> bool:
+        """Whether queries and hits count tokens; blocks of unknown size cannot be compared with them."""
+        return self.unit == "tokens"
 
 
 class UsageSample(msgspec.Struct, frozen=True):
@@ -177,6 +185,13 @@ class CacheMetrics(msgspec.Struct, frozen=True):
         return found[-1] if found else PassCounters(pass_name=pass_name)
 
 
+class IsolationFacts(msgspec.Struct, frozen=True):
+    """How the run kept its passes apart from what was cached before."""
+
+    applied: str | None = None
+    salt_probe: str | None = None
+
+
 class RunFacts(msgspec.Struct, frozen=True):
     """``run.json``."""
 
@@ -188,6 +203,9 @@ class RunFacts(msgspec.Struct, frozen=True):
     started_utc: str | None = None
     state: str = "complete"
     model: str | None = None
+    isolation: IsolationFacts = IsolationFacts()
+    max_requests: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ CHART_TTFT = "TTFT by hit share"
 CAPTION_TTFT = "Requests by the measured share of their prompt that came from the cache."
 CAPTION_TTFT_PREDICTED = "Requests by the predicted share of their prompt; hits were not reported."
 CHART_USAGE = "KV-cache usage"
-CAPTION_USAGE = "As the server reports it, sampled during the pass."
+CAPTION_USAGE = "Share in use by running requests, as the server reports it, sampled during the pass."
 CHART_LENGTHS = "Prompt lengths"
 CHART_WATERMARKS = "Watermarks"
 
