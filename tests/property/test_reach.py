@@ -1,0 +1,101 @@
+"""Law 2: all prefixes at their maximum is the true ceiling, and every suggestion is true."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from foreword.workload.plan import Prompts
+from foreword.workload.reach import reach_of, suggestions
+from tests.support.planning import bounds_of, hits_of, maxima, prompt_sets
+
+if TYPE_CHECKING:
+    from foreword.terms import IntArray
+
+_MOST_PLANS = 400
+
+
+@settings(max_examples=150)
+@given(drawn=prompt_sets(most=5), warm=st.booleans())
+def test_no_plan_beats_the_ceiling_or_undercuts_the_floor(*, drawn: tuple[Prompts, IntArray], warm: bool) -> None:
+    """Of all plans there are, the best total is the ceiling and the worst the floor."""
+    prompts, order = drawn
+    ladders = [range(prompts.trunk_len, most + 1, prompts.block_size) for most in maxima(prompts)]
+    assume(prod(map(len, ladders)) <= _MOST_PLANS)
+
+    reach = reach_of(prompts, warm=warm)
+
+    totals = [int(hits_of(prompts, plan, order, warm=warm).sum()) for plan in itertools.product(*ladders)]
+    assert reach.ceiling_tokens == max(totals)
+    assert reach.floor_tokens == min(totals)
+
+
+@settings(max_examples=150)
+@given(drawn=prompt_sets(), warm=st.booleans())
+def test_floor_and_ceiling_are_those_of_real_blocks(*, drawn: tuple[Prompts, IntArray], warm: bool) -> None:
+    """Replaying the lowest and the highest plan gives the floor and the ceiling, as exact ratios."""
+    prompts, order = drawn
+
+    reach = reach_of(prompts, warm=warm)
+
+    _, floor, ceiling = bounds_of(prompts, order, warm=warm)
+    tokens = int(prompts.input_len.sum())
+    assert (reach.floor, reach.ceiling) == (Fraction(floor, tokens), Fraction(ceiling, tokens))
+
+
+def _sets(group: int, sizes: list[int], domains: int) -> Prompts:
+    index = np.arange(len(sizes), dtype=np.int64)
+    mine, domain = index % group, index // group % domains
+    return Prompts(np.asarray(sizes, dtype=np.int64), mine, domain * group + mine, domain, 16, 48, 5, 2)
+
+
+def _changed(prompts: Prompts, field: str, text: str) -> Prompts | None:
+    """The prompts that a suggestion speaks of, rebuilt from its sentence."""
+    number = int("".join(character for character in text if character.isdigit()) or 0)
+    groups = int(prompts.group.max()) + 1
+    match field:
+        case "request_count":
+            index = np.arange(number) % len(prompts.input_len)
+            names = ("input_len", "group", "lane", "domain")
+            return replace(prompts, **{name: getattr(prompts, name)[index] for name in names})
+        case "prefix.groups":
+            group = prompts.group % number
+            return replace(prompts, group=group, lane=prompts.domain * groups + group)
+        case "routing.cache_scope":
+            return replace(prompts, domain=np.zeros_like(prompts.domain), lane=prompts.group)
+        case "prefix.minimum_non_shared_length":
+            return replace(prompts, minimum_non_shared=number)
+        case "input_length":
+            return replace(prompts, input_len=np.full_like(prompts.input_len, number))
+        case _:
+            return None
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 5),
+    st.lists(st.integers(60, 400), min_size=2, max_size=20),
+    st.integers(1, 3),
+    st.integers(500, 990),
+)
+def test_every_suggestion_is_true(groups: int, sizes: list[int], domains: int, thousandths: int) -> None:
+    """The set that a suggestion describes has the ceiling that it promises, and reaches the target."""
+    prompts, target = _sets(groups, sizes, domains), Fraction(thousandths, 1000)
+    assume(reach_of(prompts, warm=False).ceiling < target <= reach_of(prompts, warm=True).ceiling)
+
+    offered = suggestions(prompts, target, warm=False)
+
+    for offer in offered:
+        changed = _changed(prompts, offer.field, offer.text)
+        warm = changed is None
+        other = prompts if changed is None else changed
+        _, _, ceiling = bounds_of(other, range(len(other.input_len)), warm=warm)
+        assert offer.ceiling == ceiling / int(other.input_len.sum())
+        assert Fraction(ceiling, int(other.input_len.sum())) >= target
