@@ -127,6 +127,15 @@ class RuntimeVerdict(StrEnum):
     UNPROVEN = "UNPROVEN"
 
 
+def request_id(index: int) -> str:
+    """Name of the request with this generation index.
+
+    >>> request_id(7)
+    'r0000007'
+    """
+    return f"r{index:07d}"
+
+
 def draw_key(purpose: str, *parts: object) -> int:
     """64-bit key of a draw, from its purpose and whatever it may depend on.
 

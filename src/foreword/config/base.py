@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-# Discriminated unions put the variant's name into an error's path; a person did not write it there.
-_TAGS = frozenset({"fixed", "explicit", "truncated_normal", "histogram", "empirical"})
 _SHOWN_CHARS = 60
 
 
@@ -31,7 +29,7 @@ class ConfigModel(BaseModel):
             return cls.model_validate(data)
         except ValidationError as failure:
             problem = _worst(failure.errors(include_url=False))
-            raise _config_error(problem, root=root, known=_known_keys(cls, problem["loc"])) from None
+            raise _config_error(problem, root=root, model=cls) from None
 
 
 def _worst(problems: list[ErrorDetails]) -> ErrorDetails:
@@ -39,15 +37,16 @@ def _worst(problems: list[ErrorDetails]) -> ErrorDetails:
     return min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
 
 
-def _config_error(problem: ErrorDetails, *, root: str, known: Iterable[str]) -> ConfigError:
-    path = ".".join([root, *(str(part) for part in problem["loc"] if part not in _TAGS)])
+def _config_error(problem: ErrorDetails, *, root: str, model: type[BaseModel]) -> ConfigError:
+    parts, known = _walk(model, problem["loc"], unknown_key=problem["type"] == "extra_forbidden")
+    path = ".".join([root, *parts])
     match problem["type"]:
         case "extra_forbidden":
-            return ConfigError(f"{path}: unknown key", field=path, advice=_nearest(str(problem["loc"][-1]), known))
+            return ConfigError(f"{path}: unknown key", field=path, advice=_nearest(parts[-1], known))
         case "missing":
             return ConfigError(f"{path}: required, but not given", field=path)
         case "union_tag_not_found":
-            return ConfigError(f"{path}.mode: required, but not given", field=f"{path}.mode", advice=problem["msg"])
+            return ConfigError(f"{path}.mode: required, but not given", field=f"{path}.mode")
         case _:
             reason = problem["msg"].removeprefix("Value error, ")
             return ConfigError(f"{path}: {reason}{_shown(problem['input'])}", field=path)
@@ -67,27 +66,31 @@ def _nearest(key: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
 
 
-def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
-    """Keys that the model at a location accepts, found by walking the field annotations."""
-    candidates: list[type[BaseModel]] = [model]
-    for part in location[:-1]:
-        if isinstance(part, int):
-            continue
-        if part in _TAGS:
-            candidates = [
-                found for found in candidates if str(found.model_fields["mode"].annotation).find(f"'{part}'") >= 0
-            ] or candidates
-            continue
-        candidates = [
-            nested
-            for candidate in candidates
-            if part in candidate.model_fields
-            for nested in _models_in(candidate.model_fields[part].annotation)
-        ]
-    return sorted({name for candidate in candidates for name in candidate.model_fields})
+def _walk(model: type[BaseModel], location: tuple[str | int, ...], *, unknown_key: bool) -> tuple[list[str], list[str]]:
+    """The keys of a location as a person wrote them, and the keys that are known at its end.
+
+    Validation also puts the names of union branches into a location; they are no fields and are left out.
+    """
+    models, parts = [model], []
+    for index, part in enumerate(location):
+        last = unknown_key and index == len(location) - 1
+        holders = [holder for holder in models if part in holder.model_fields]
+        if isinstance(part, int) or last:
+            parts.append(str(part))
+        elif holders:
+            parts.append(part)
+            models = [nested for holder in holders for nested in _models_in(holder.model_fields[part].annotation)]
+        else:
+            models = [holder for holder in models if _is_variant(holder, part)] or models
+    return parts, sorted({name for holder in models for name in holder.model_fields})
+
+
+def _is_variant(model: type[BaseModel], tag: str) -> bool:
+    field = model.model_fields.get("mode")
+    return field is not None and get_args(field.annotation) == (tag,)
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in getattr(annotation, "__args__", ()) for model in _models_in(argument)]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]

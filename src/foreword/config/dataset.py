@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from foreword.config.base import ConfigModel
 from foreword.config.lengths import Count, FixedLength, LengthLaw, Natural
@@ -15,9 +15,11 @@ from foreword.terms import CacheScope, Engine, ExecutionMode, PromptFormat, Sema
 
 ROOT = "prefix_cache_dataset"
 DEFAULT_OUTPUT_TOKENS = 16
+DEFAULT_GROUP = "default"
 
-Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
 WithinGroup = Literal["sequential", "shuffle", "input_len_asc", "input_len_desc", "prefix_len_asc", "prefix_len_desc"]
@@ -110,6 +112,16 @@ class PrefixConfig(ConfigModel):
     shape: Shape = Shape.PROPORTIONAL
     source: Source | None = None
     path: str | None = None
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """Names of the groups: as given, numbered for ``group_count``, else the default group alone."""
+        if self.groups:
+            return tuple(group.id for group in self.groups)
+        if self.group_count is not None and self.mode == "multi_prefix":
+            width = len(str(self.group_count - 1))
+            return tuple(f"group_{index:0{width}d}" for index in range(self.group_count))
+        return (DEFAULT_GROUP,)
 
     @model_validator(mode="after")
     def _grouped(self) -> Self:
@@ -229,7 +241,7 @@ class DatasetConfig(ConfigModel):
     """One data set: its requests, its target and where it will be sent."""
 
     dataset_id: Identifier
-    seed: Natural = 42
+    seed: Seed = 42
     request_count: Count
     block_size: Count | Literal["auto"] | None = None
     input_length: LengthLaw
@@ -256,6 +268,14 @@ class DatasetConfig(ConfigModel):
     def _spell_out(cls, data: object) -> object:
         return _without_aliases(data) if isinstance(data, dict) else data
 
+    @field_validator("block_size", mode="before")
+    @classmethod
+    def _size_or_auto(cls, value: object) -> object:
+        if isinstance(value, bool) or not (value is None or value == "auto" or (isinstance(value, int) and value > 0)):
+            message = "must be an integer of at least 1, or auto"
+            raise ValueError(message)
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for problem in (_target_problem(self), _count_problem(self)):
@@ -278,23 +298,30 @@ def _without_aliases(data: dict[str, Any]) -> dict[str, Any]:
     for key in ("input_length", "output_length"):
         if isinstance(plain.get(key), int) and not isinstance(plain[key], bool):
             plain[key] = {"mode": "fixed", "value": plain[key]}
-    if "target_prefix_ratio" in plain and "target" not in plain:
+    for short, long in (("target_prefix_ratio", "target"), ("prefix_mode", "prefix")):
+        if short in plain and long in plain:
+            message = f"{short} is short for a key of {long}, which is given too; keep one of them"
+            raise ValueError(message)
+    if "target_prefix_ratio" in plain:
         ratio = plain.pop("target_prefix_ratio")
         plain["target"] = {"hit_ratio": ratio, "semantics": Semantics.STATIC_PREFIX_RATIO.value}
-    if "prefix_mode" in plain and "prefix" not in plain:
+    if "prefix_mode" in plain:
         plain["prefix"] = {"mode": plain.pop("prefix_mode")}
     return plain
 
 
 def _target_problem(config: DatasetConfig) -> str:
-    target, names = config.target, {group.id for group in config.prefix.groups}
-    unknown = [group.id for group in target.groups if group.id not in names]
-    if unknown:
-        return f"target.groups names {unknown[0]}, which is no group of prefix.groups"
+    target, names = config.target, set(config.prefix.group_ids)
+    given = [group.id for group in target.groups]
+    unknown = [id_ for id_ in given if id_ not in names]
+    if unknown and config.prefix.assignment is None:
+        return f"target.groups names {unknown[0]}, which is no group"
+    if len(set(given)) < len(given):
+        return f"target.groups names {next(id_ for id_ in given if given.count(id_) > 1)} twice"
     if target.scope is TargetScope.PER_GROUP and target.hit_ratio is None:
-        missing = sorted(names - {group.id for group in target.groups})
-        if missing or not names:
-            return f"group {missing[0] if missing else 'default'} has no target; add one, or target.hit_ratio for all"
+        missing = sorted(names - set(given))
+        if missing:
+            return f"group {missing[0]} has no target; add one, or target.hit_ratio for all"
     return ""
 
 

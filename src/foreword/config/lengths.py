@@ -12,8 +12,9 @@ from foreword.config.base import ConfigModel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-Natural = Annotated[int, Field(strict=True, ge=0)]
+MOST = 2**31 - 1
+Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+Natural = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 OutOfRange = Literal["resample", "clip", "error"]
 
 
@@ -44,8 +45,8 @@ class TruncatedNormalLength(ConfigModel):
     mode: Literal["truncated_normal"]
     min: Count
     max: Count
-    mean: Annotated[float, Field(gt=0)]
-    std: Annotated[float, Field(ge=0)]
+    mean: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+    std: Annotated[float, Field(strict=True, ge=0, le=MOST)]
     out_of_range: OutOfRange = "resample"
 
     @model_validator(mode="after")
@@ -63,7 +64,7 @@ class LengthBin(ConfigModel):
     """Integers of ``[lo, hi)``; the last bin of a histogram also holds its ``hi``."""
 
     range: tuple[Natural, Natural]
-    weight: Annotated[float, Field(ge=0)]
+    weight: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -14,12 +14,12 @@ import numpy as np
 from foreword.errors import ConfigError
 from foreword.simulate.predict import Prediction, predict
 from foreword.simulate.verdict import Tolerance, Verdict, judge, percent, worst
-from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, TargetScope, draw_key
+from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, TargetScope, draw_key, request_id
 from foreword.workload import groups as grouping
 from foreword.workload import order as ordering
 from foreword.workload.lengths import LengthSample, sample_lengths
 from foreword.workload.plan import Aim, PrefixPlan, Prompts, check_prompts, plan_prefixes
-from foreword.workload.reach import Reach, Suggestion, group_ceilings, reach_of, suggestions
+from foreword.workload.reach import Reach, Suggestion, group_reaches, reach_of, suggestions
 
 if TYPE_CHECKING:
     from foreword.cache.rules import HitRule
@@ -98,11 +98,6 @@ class Design:
         return Fraction(int(self.designed_hit.sum()), self.input_tokens)
 
 
-def request_id(index: int) -> str:
-    """Name of the request with this generation index."""
-    return f"r{index:07d}"
-
-
 def designed_cold(config: DatasetConfig) -> bool:
     """Which pass a config designs for: cold, but hot after a warm-up, and by semantics when both run."""
     if config.execution_mode is ExecutionMode.COMPARE:
@@ -124,15 +119,15 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
     early = arrangement.early()
     lanes = ordering.lanes(route, groups, order=early)
     prompts = _prompts(config, facts, groups, lanes, sample.tokens)
-    check_prompts(prompts, request_id)
+    check_prompts(prompts)
     aim = _aim(config, groups)
     plan, order = _plan_and_order(prompts, aim, arrangement, early)
     prediction = predict(prompts, plan.prefix_len, order=order, rule=facts.rule)
-    reach = reach_of(prompts, warm=aim.warm)
+    reach = reach_of(prompts, warm=aim.warm, nested=aim.nested)
     target = _global_target(aim, prompts)
     by_group = _by_group(config, groups, prompts, plan, (order, prediction))
     verdict = _verdict(config, prompts, reach, prediction, (target, by_group))
-    wanted = suggestions(prompts, target, warm=aim.warm) if verdict.reason is Reason.TARGET_UNREACHABLE else []
+    wanted = suggestions(prompts, target, aim) if verdict.reason is Reason.TARGET_UNREACHABLE else []
     warnings = (*sample.notes, *_warnings(config, groups, prompts, route))
     return Design(
         config, facts, sample, output_len, groups, route, lanes, prompts, plan, order, prediction, reach, target,
@@ -248,8 +243,8 @@ def _by_group(
     lost = _sums(group, plan.prefix_len[order] - prediction.cold_hit, count)
     masters = np.zeros(count, dtype=np.int64)
     np.maximum.at(masters, groups.of_request, plan.prefix_len)
-    ceilings = group_ceilings(prompts, count, warm=warm)
-    verdicts = _group_verdicts(config, groups, prompts, status_hits, tokens)
+    reaches = group_reaches(prompts, count, order=order, aim=_aim(config, groups))
+    verdicts = _group_verdicts(config, groups, prompts, status_hits, reaches)
     targets = np.zeros(count, dtype=np.int64)
     targets[: len(plan.group_target_hit_tokens)] = plan.group_target_hit_tokens
     return tuple(
@@ -261,7 +256,7 @@ def _by_group(
             target_hit_tokens=int(targets[g]),
             designed_hit_tokens=int(hits[g]),
             cold_start_loss_tokens=int(lost[g]),
-            max_reachable_hit_ratio=ceilings[g],
+            max_reachable_hit_ratio=_ceiling(reaches[g]),
             verdict=verdicts[g],
         )
         for g in range(count)
@@ -276,7 +271,7 @@ def _sums(index: IntArray, values: IntArray, count: int) -> IntArray:
 
 
 def _group_verdicts(
-    config: DatasetConfig, groups: Groups, prompts: Prompts, hits: IntArray, tokens: IntArray
+    config: DatasetConfig, groups: Groups, prompts: Prompts, hits: IntArray, reaches: list[Reach | None]
 ) -> list[Verdict | None]:
     """Each group's own status, where each has its own target."""
     if config.target.scope is not TargetScope.PER_GROUP:
@@ -285,21 +280,19 @@ def _group_verdicts(
     return [
         judge(
             target=aim.targets[g],
-            achieved=Fraction(int(hits[g]), int(tokens[g])),
-            reach=reach_of(_only(prompts, g), warm=aim.warm),
+            achieved=Fraction(int(hits[g]), reach.input_tokens),
+            reach=reach,
             block_size=prompts.block_size,
             tolerance=tolerance,
         )
-        if tokens[g]
+        if reach is not None
         else None
-        for g in range(len(groups.ids))
+        for g, reach in enumerate(reaches)
     ]
 
 
-def _only(prompts: Prompts, group: int) -> Prompts:
-    mine = prompts.group == group
-    taken = {name: getattr(prompts, name)[mine] for name in ("input_len", "group", "lane", "domain")}
-    return replace(prompts, **taken)
+def _ceiling(reach: Reach | None) -> float | None:
+    return None if reach is None else float(reach.ceiling)
 
 
 def _verdict(

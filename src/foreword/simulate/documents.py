@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foreword._version import __version__
-from foreword.simulate.design import request_id
 from foreword.simulate.predict import CLASSES
+from foreword.terms import request_id
 from foreword.workload.lengths import bin_counts
 
 if TYPE_CHECKING:

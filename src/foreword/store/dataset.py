@@ -20,9 +20,9 @@ import numpy as np
 
 from foreword._version import __version__
 from foreword.errors import ConstructionError, UsageError
-from foreword.simulate.design import request_id
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.workshop import Order, Rows, Workshop, open_workshop
+from foreword.terms import request_id
 from foreword.workload.proof import ProofCounts
 
 if TYPE_CHECKING:

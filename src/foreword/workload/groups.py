@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foreword.config.dataset import DEFAULT_GROUP
 from foreword.errors import ConfigError
 from foreword.terms import IntArray, permutation
 from foreword.workload.lengths import quotas
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foreword.config.dataset import PrefixConfig
-
-DEFAULT_GROUP = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +42,12 @@ def allocate(prefix: PrefixConfig, n: int, *, key: int) -> Groups:
 
     An assignment that names a file must have been read into a list before.
     """
-    ids = group_ids(prefix)
+    ids = prefix.group_ids
     if prefix.assignment is not None:
         return _explicit(ids, prefix.assignment, n)
     shares = _shares(prefix, len(ids))
     members = np.repeat(np.arange(len(ids)), quotas(shares, n))
     return Groups(ids, members[permutation(key, n)].astype(np.int64), tuple(float(share) for share in shares))
-
-
-def group_ids(prefix: PrefixConfig) -> tuple[str, ...]:
-    """Names of the groups: as given, numbered for ``group_count``, else the default group alone."""
-    if prefix.groups:
-        return tuple(group.id for group in prefix.groups)
-    if prefix.group_count is not None and prefix.mode == "multi_prefix":
-        width = len(str(prefix.group_count - 1))
-        return tuple(f"group_{index:0{width}d}" for index in range(prefix.group_count))
-    return (DEFAULT_GROUP,)
 
 
 def _shares(prefix: PrefixConfig, count: int) -> Sequence[float]:

@@ -23,7 +23,7 @@ from foreword.config.lengths import (
     TruncatedNormalLength,
 )
 from foreword.errors import ConfigError
-from foreword.terms import IntArray, below, draw_key, permutation, raw_bits
+from foreword.terms import IntArray, below, draw_key, permutation, raw_bits, request_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ REPORT_BINS = 10
 FloatArray = npt.NDArray[np.float64]
 _TABLE_TOTAL = 2**32 - 1
 _TAIL_SIGMAS = 40
+_POINT_LAW_STD = 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +122,15 @@ def _check_minimum(tokens: IntArray, minimum: int) -> None:
     short = np.flatnonzero(tokens < minimum)
     if len(short):
         first = int(short[0])
-        message = f"request {first} has {int(tokens[first])} tokens, but the shortest possible prompt has {minimum}"
-        raise ConfigError(message, field="input_length", advice="template and BOS count, and one token must be its own")
+        found = f"request {request_id(first)} has {int(tokens[first])} tokens"
+        message = f"{found}, but the shortest possible prompt has {minimum}"
+        advice = "template and BOS count, and one token must be its own"
+        raise ConfigError(message, field="input_length", request_id=request_id(first), advice=advice)
 
 
 def _truncated_normal(law: TruncatedNormalLength, n: int, *, key: int) -> IntArray:
     """Round, then bounds: ``resample`` renormalises the law, ``clip`` moves what lies outside to the bounds."""
-    if law.std == 0:
+    if law.std < _POINT_LAW_STD:
         return np.full(n, round(law.mean), dtype=np.int64)
     reach = math.ceil(law.std * _TAIL_SIGMAS)
     wide_low, wide_high = round(law.mean) - reach, round(law.mean) + reach
@@ -204,7 +207,10 @@ def _histogram(law: HistogramLength, n: int, *, key: int, minimum: int) -> Lengt
     for bin_ in law.bins:
         low, high = bin_.range
         top = high + 1 if high == end else high
-        if low < minimum < top:
+        if low < minimum < top and law.out_of_range == "error":
+            message = f"input_length.bins: [{low}, {high}) starts below {minimum}, the shortest possible prompt"
+            raise ConfigError(message, field="input_length.bins", advice="raise the edge, or out_of_range: resample")
+        if low < minimum < top and law.out_of_range == "resample":
             notes.append(f"bin [{low}, {high}) starts at {minimum}, the shortest possible prompt")
             low = minimum
         spans.append((low, top))
@@ -212,5 +218,7 @@ def _histogram(law: HistogramLength, n: int, *, key: int, minimum: int) -> Lengt
     lows = np.repeat([low for low, _ in spans], counts)
     widths = np.repeat([top - low for low, top in spans], counts)
     lengths = lows + below(raw_bits(key, n), widths.astype(np.int64))
+    if law.out_of_range == "clip":
+        lengths = np.maximum(lengths, minimum)
     edges = tuple(sorted({edge for bin_ in law.bins for edge in bin_.range}))
     return LengthSample(lengths[permutation(draw_key("bins", key), n)], edges, tuple(notes))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.errors import ConfigError
-from foreword.terms import IntArray, Shape
+from foreword.terms import IntArray, Shape, request_id
 from foreword.workload.staircase import Staircase, bisect, close
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BITS = 62
 _RATIO_BITS = 40
+_INT64_END = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +102,16 @@ class _Cells:
     input_tokens: IntArray
 
 
-def check_prompts(prompts: Prompts, request_ids: Callable[[int], str]) -> None:
+def check_prompts(prompts: Prompts) -> None:
     """Raise ``ConfigError`` for the first prompt that is too short to hold one token of its own."""
     short = np.flatnonzero(prompts.input_len < prompts.shortest)
     if len(short):
         index = int(short[0])
-        message = f"request {request_ids(index)} has {int(prompts.input_len[index])} tokens"
+        message = f"request {request_id(index)} has {int(prompts.input_len[index])} tokens"
         raise ConfigError(
             f"{message}, but head, tail and one token of its own need {prompts.shortest}",
             field="input_length",
-            request_id=request_ids(index),
+            request_id=request_id(index),
             advice="raise the shortest length, or send completions_ids",
         )
 
@@ -123,18 +124,19 @@ def plan_prefixes(prompts: Prompts, aim: Aim, *, order: IntArray) -> PrefixPlan:
     floor and ceiling (Law 3); beyond them the nearest plan is returned.
     """
     cells = _cells(prompts, aim)
-    trunk_hits = _trunk_hits(prompts, aim, order)
-    budgets = _budgets(prompts, aim, cells, trunk_hits)
+    trunk = trunk_hits(prompts, order, warm=aim.warm)
+    goals = _goals(prompts, aim, cells, trunk)
+    budgets = _budgets(prompts, aim, cells, trunk, goals)
     if not aim.nested:
-        sorted_blocks, strategy = _one_prefix_a_group(cells, budgets, aim), "one_prefix_a_group"
+        sorted_blocks, strategy = _one_prefix_a_group(cells, budgets, goals, aim), "one_prefix_a_group"
     elif aim.warm:
         sorted_blocks, strategy = _warm_blocks(prompts, aim, cells, budgets, order), "carry_along_send_order"
     else:
         sorted_blocks, strategy = _cold_blocks(prompts, aim, cells, budgets), f"{aim.shape}_water_filling"
     blocks = np.empty_like(sorted_blocks)
     blocks[cells.order] = sorted_blocks
-    targets = np.zeros(len(trunk_hits), dtype=np.int64)
-    targets[cells.group] = budgets * prompts.block_size + trunk_hits[cells.group]
+    targets = np.zeros(len(trunk), dtype=np.int64)
+    targets[cells.group] = budgets * prompts.block_size + trunk[cells.group]
     return PrefixPlan(prompts.trunk_len + blocks * prompts.block_size, targets, strategy)
 
 
@@ -143,7 +145,7 @@ def _cells(prompts: Prompts, aim: Aim) -> _Cells:
     group, lane = prompts.group[order], prompts.lane[order]
     cell_starts = _starts(group)
     stairs = Staircase(_starts(lane), cell_starts, len(order), cold=not aim.warm)
-    cap = (prompts.max_prefix_len[order] - prompts.trunk_len) // prompts.block_size
+    cap = (most_shared(prompts, nested=aim.nested)[order] - prompts.trunk_len) // prompts.block_size
     input_len = prompts.input_len[order]
     return _Cells(order, stairs, cap, input_len, group[cell_starts], np.add.reduceat(input_len, cell_starts))
 
@@ -152,27 +154,43 @@ def _starts(sorted_values: IntArray) -> IntArray:
     return np.concatenate(([0], np.flatnonzero(np.diff(sorted_values)) + 1))
 
 
-def _trunk_hits(prompts: Prompts, aim: Aim, order: IntArray) -> IntArray:
+def most_shared(prompts: Prompts, *, nested: bool) -> IntArray:
+    """Most tokens each request may share; with one prefix a group, what the group's shortest request may."""
+    if nested:
+        return prompts.max_prefix_len
+    shortest = np.full(int(prompts.group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(shortest, prompts.group, prompts.max_prefix_len)
+    return shortest[prompts.group]
+
+
+def trunk_hits(prompts: Prompts, order: IntArray, *, warm: bool) -> IntArray:
     """Hit tokens that the head alone gives each group: all its requests, but the first of a cold domain."""
     groups = int(prompts.group.max()) + 1
     hits = np.bincount(prompts.group, minlength=groups) * prompts.trunk_len
-    if not aim.warm:
+    if not warm:
         first = order[np.unique(prompts.domain[order], return_index=True)[1]]
         hits = hits - np.bincount(prompts.group[first], minlength=groups) * prompts.trunk_len
     return hits.astype(np.int64)
 
 
-def _budgets(prompts: Prompts, aim: Aim, cells: _Cells, trunk_hits: IntArray) -> IntArray:
-    """Blocks above the trunk that each cell has to hit."""
+def _goals(prompts: Prompts, aim: Aim, cells: _Cells, trunk: IntArray) -> list[Fraction]:
+    """Blocks above the trunk that the targets ask for, exactly: one goal a cell, or a single one."""
+    if not aim.per_group:
+        hits = aim.targets[0] * int(cells.input_tokens.sum()) - int(trunk[cells.group].sum())
+        return [hits / prompts.block_size]
+    shares = zip(cells.group, cells.input_tokens, trunk[cells.group], strict=True)
+    return [(aim.targets[g] * int(tokens) - int(base)) / prompts.block_size for g, tokens, base in shares]
+
+
+def _budgets(prompts: Prompts, aim: Aim, cells: _Cells, trunk: IntArray, goals: list[Fraction]) -> IntArray:
+    """Whole blocks above the trunk that each cell has to hit, none above its ceiling."""
     ceilings = cells.stairs.totals(cells.cap)
-    trunk, block = trunk_hits[cells.group], prompts.block_size
     if aim.per_group:
-        shares = zip(cells.group, cells.input_tokens, trunk, strict=True)
-        wanted = [_nearest((aim.targets[g] * int(tokens) - int(base)) / block) for g, tokens, base in shares]
-        return np.clip(np.asarray(wanted, dtype=np.int64), 0, ceilings)
-    goal = aim.targets[0] * int(cells.input_tokens.sum()) - int(trunk.sum())
-    total = min(max(_nearest(goal / block), 0), int(ceilings.sum()))
-    return _pour(total, weights=cells.input_tokens, base=trunk // block, ceilings=ceilings)
+        limits = zip(goals, ceilings.tolist(), strict=True)
+        return np.asarray([min(max(_nearest(goal), 0), limit) for goal, limit in limits], dtype=np.int64)
+    total = min(max(_nearest(goals[0]), 0), int(ceilings.sum()))
+    base = trunk[cells.group] // prompts.block_size
+    return _pour(total, weights=cells.input_tokens, base=base, ceilings=ceilings)
 
 
 def _nearest(value: Fraction) -> int:
@@ -260,7 +278,7 @@ def _carry_lines(prompts: Prompts, aim: Aim, order: IntArray) -> list[tuple[IntA
 def _blocks_of(tokens: IntArray, target: Fraction, block_size: int) -> IntArray:
     """``floor(target * tokens / block_size)`` in exact integers."""
     over = target.denominator * block_size
-    if int(tokens[-1]) * target.numerator < 2**63:
+    if max(int(tokens.max()) * target.numerator, over) < _INT64_END:
         return tokens * target.numerator // over
     return np.asarray([int(value) * target.numerator // over for value in tokens], dtype=np.int64)
 
@@ -273,15 +291,25 @@ def _meet(stairs: Staircase, blocks: IntArray, cap: IntArray, want: IntArray) ->
     return close(stairs, low, high, want=want)
 
 
-def _one_prefix_a_group(cells: _Cells, budgets: IntArray, aim: Aim) -> IntArray:
-    """``nested_prefix: false``: one prefix length for all requests of a group, the error carried between groups."""
-    caps = np.minimum.reduceat(cells.cap, cells.stairs.cell_starts)
-    step = cells.stairs.totals(np.ones(cells.stairs.n, dtype=np.int64))
-    chosen = np.zeros_like(caps)
-    carry = 0
-    for cell in np.argsort(-step, kind="stable"):
-        if step[cell]:
-            want = int(budgets[cell]) + (0 if aim.per_group else carry)
-            chosen[cell] = min(max(_nearest(Fraction(want, int(step[cell]))), 0), int(caps[cell]))
-            carry = want - int(chosen[cell] * step[cell])
-    return cells.stairs.spread(chosen)
+def _one_prefix_a_group(cells: _Cells, budgets: IntArray, goals: list[Fraction], aim: Aim) -> IntArray:
+    """``nested_prefix: false``: one prefix length for all requests of a group.
+
+    A group moves in steps of all the requests that it pays for; what one cannot meet goes to the next, larger steps
+    first, and what is left over goes round once more.
+    """
+    caps = cells.cap[cells.stairs.cell_starts].tolist()
+    steps = cells.stairs.totals(np.ones(cells.stairs.n, dtype=np.int64)).tolist()
+    chosen = [0] * len(caps)
+    if aim.per_group:
+        wanted, left = goals, Fraction(0)
+    else:
+        wanted = [Fraction(budget) for budget in budgets.tolist()]
+        left = goals[0] - int(budgets.sum())
+    by_step = [cell for cell in sorted(range(len(steps)), key=lambda cell: -steps[cell]) if steps[cell]]
+    for cell in by_step if aim.per_group else by_step * 2:
+        want = wanted[cell] + left
+        chosen[cell] = min(max(_nearest(want / steps[cell]), 0), caps[cell])
+        if not aim.per_group:
+            left = want - chosen[cell] * steps[cell]
+            wanted[cell] = Fraction(chosen[cell] * steps[cell])
+    return cells.stairs.spread(np.asarray(chosen, dtype=np.int64))

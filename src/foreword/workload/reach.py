@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache import watermark
+from foreword.workload.plan import most_shared, trunk_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foreword.terms import IntArray
-    from foreword.workload.plan import Prompts
+    from foreword.workload.plan import Aim, Prompts
 
 _MOST_REQUESTS = 4_000_000
 
@@ -50,29 +51,37 @@ class Suggestion:
     ceiling: float
 
 
-def reach_of(prompts: Prompts, *, warm: bool) -> Reach:
+def reach_of(prompts: Prompts, *, warm: bool, nested: bool = True) -> Reach:
     """Floor and ceiling of a cold pass, or of one over warmed lanes."""
     lowest = np.full_like(prompts.input_len, prompts.trunk_len)
-    floor, ceiling = (_total(prompts, prefix, warm=warm) for prefix in (lowest, prompts.max_prefix_len))
+    most = most_shared(prompts, nested=nested)
+    floor, ceiling = (_total(prompts, prefix, warm=warm) for prefix in (lowest, most))
     return Reach(floor, ceiling, int(prompts.input_len.sum()))
 
 
-def group_ceilings(prompts: Prompts, groups: int, *, warm: bool) -> list[float | None]:
-    """Highest hit ratio of each group for itself, above what its lanes pay; ``None`` for a group without requests."""
-    tops = prompts.max_prefix_len
-    hits = np.bincount(prompts.group, weights=tops, minlength=groups)
-    tokens = np.bincount(prompts.group, weights=prompts.input_len, minlength=groups)
-    if not warm:
+def group_reaches(prompts: Prompts, groups: int, *, order: IntArray, aim: Aim) -> list[Reach | None]:
+    """Floor and ceiling of each group in this send order; ``None`` for a group without requests.
+
+    Of a cold domain's trunk, only the group that sends first pays.
+    """
+    above = most_shared(prompts, nested=aim.nested) - prompts.trunk_len
+    floors, tokens, gains = (np.zeros(groups, dtype=np.int64) for _ in range(3))
+    trunk = trunk_hits(prompts, order, warm=aim.warm)
+    floors[: len(trunk)] = trunk
+    np.add.at(tokens, prompts.group, prompts.input_len)
+    np.add.at(gains, prompts.group, above)
+    if not aim.warm:
         lanes, first = np.unique(prompts.lane, return_index=True)
         best = np.zeros(int(prompts.lane.max()) + 1, dtype=np.int64)
-        np.maximum.at(best, prompts.lane, tops)
-        np.subtract.at(hits, prompts.group[first], best[lanes] - prompts.trunk_len)
-    return [float(hit / total) if total else None for hit, total in zip(hits, tokens, strict=True)]
+        np.maximum.at(best, prompts.lane, above)
+        np.subtract.at(gains, prompts.group[first], best[lanes])
+    rows = zip(floors.tolist(), gains.tolist(), tokens.tolist(), strict=True)
+    return [Reach(floor, floor + gain, count) if count else None for floor, gain, count in rows]
 
 
-def suggestions(prompts: Prompts, target: Fraction, *, warm: bool) -> list[Suggestion]:
+def suggestions(prompts: Prompts, target: Fraction, aim: Aim) -> list[Suggestion]:
     """Changes that would make an unreachable target reachable, the least intrusive of each kind."""
-    search = _Search(prompts, target, warm)
+    search = _Search(prompts, target, warm=aim.warm, nested=aim.nested)
     found = [search.more_requests(), search.fewer_groups(), search.one_domain(), search.shorter_private()]
     found += [search.equal_lengths(), search.warmed()]
     return [suggestion for suggestion in found if suggestion is not None]
@@ -89,6 +98,7 @@ class _Search:
     prompts: Prompts
     target: Fraction
     warm: bool
+    nested: bool
 
     def more_requests(self) -> Suggestion | None:
         """Fewest requests with this mix of lengths and groups, to two significant digits."""
@@ -143,15 +153,18 @@ class _Search:
         """A warm-up before the measured pass."""
         if self.warm:
             return None
-        ceiling = reach_of(self.prompts, warm=True).ceiling
+        ceiling = reach_of(self.prompts, warm=True, nested=self.nested).ceiling
         return Suggestion("execution.mode", "warmed", float(ceiling)) if ceiling >= self.target else None
 
     def _suggestion(self, field: str, text: str, prompts: Prompts) -> Suggestion | None:
-        ceiling = reach_of(prompts, warm=self.warm).ceiling
+        ceiling = self._ceiling(prompts)
         return Suggestion(field, text, float(ceiling)) if ceiling >= self.target else None
 
     def _reaches(self, prompts: Prompts) -> bool:
-        return reach_of(prompts, warm=self.warm).ceiling >= self.target
+        return self._ceiling(prompts) >= self.target
+
+    def _ceiling(self, prompts: Prompts) -> Fraction:
+        return reach_of(prompts, warm=self.warm, nested=self.nested).ceiling
 
     def _repeated(self, count: int) -> Prompts:
         index = np.arange(count) % len(self.prompts.input_len)
