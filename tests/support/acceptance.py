@@ -84,8 +84,8 @@ class PassResult:
     prompt_tokens: int
     predicted_tokens: int
     cached_tokens: int
-    queries_delta: int | None
-    hits_delta: int | None
+    queries_delta: float | None
+    hits_delta: float | None
     differing: tuple[str, ...]
 
 
@@ -176,5 +176,5 @@ def table_row(server: str, result: PassResult) -> str:
     prompts = {"completions_text": "text", "completions_ids": "token ids"}[case.prompt_format]
     numbers = (result.requests, result.prompt_tokens, result.predicted_tokens, result.cached_tokens)
     cells = [server, str(case.block_size), prompts, case.mode, result.name, *(f"{number:,}" for number in numbers)]
-    cells += ["absent" if result.hits_delta is None else f"{result.hits_delta:,}", str(len(result.differing))]
+    cells += ["absent" if result.hits_delta is None else f"{result.hits_delta:,.0f}", str(len(result.differing))]
     return f"| {' | '.join(cells)} |\n"
