@@ -7,20 +7,25 @@ noticed comes back with their values.
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from foreword.cache.rules import HitRule
 from foreword.engines.registry import PROFILES
-from foreword.errors import ConfigError
+from foreword.errors import ConfigError, Interrupted
 from foreword.simulate.design import Design, Facts, design
 from foreword.terms import Engine, PromptFormat, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from foreword.config.dataset import DatasetConfig
+    from foreword.config.server import ServerConfig
+    from foreword.report.write import WrittenReport
+    from foreword.run.spec import Progress as RunProgress
+    from foreword.run.spec import RunOutcome, RunSpec
     from foreword.store.checking import Check
     from foreword.store.dataset import Written
     from foreword.store.tokenizers import LoadedTokenizer
@@ -42,6 +47,21 @@ class Generated(NamedTuple):
 
     design: Design
     written: Written
+
+
+class Hearing(NamedTuple):
+    """Who hears how far a demonstration is."""
+
+    generated: Callable[[int, int], None]
+    ran: RunProgress | None
+
+
+class Demonstration(NamedTuple):
+    """A design, the run over it and its report."""
+
+    design: Design
+    outcome: RunOutcome
+    report: WrittenReport
 
 
 def _unheard(_done: int, _total: int) -> None:
@@ -82,6 +102,62 @@ def validate(
     from foreword.store.checking import check_dataset
 
     return check_dataset(dataset, tokenizer=tokenizer, corpus=corpus, progress=progress)
+
+
+def run(spec: RunSpec, progress: RunProgress | None = None) -> RunOutcome:
+    """Send a data set to a server and record every request; see ``foreword.run.session``."""
+    from foreword.run.session import run as make_run
+
+    return make_run(spec, progress)
+
+
+def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
+    """Explain a run as JSON, one offline HTML file and tables."""
+    from foreword.report.write import write_report
+
+    return write_report(run_dir, output)
+
+
+def demo(output: Path | None, hearing: Hearing) -> Demonstration:
+    """The whole chain on the built-in server, tokenizer and corpus."""
+    from foreword.run.spec import RunSpec
+    from foreword.server.running import server_process
+
+    with tempfile.TemporaryDirectory(prefix="foreword-demo-") as folder:
+        dataset = Path(folder) / "dataset"
+        made = generate(_demo_dataset(), dataset, Making(), progress=hearing.generated)
+        with server_process(_demo_server()) as url:
+            spec = RunSpec(dataset=dataset, urls=(url,), metrics_urls=(f"{url}/metrics",), output=output)
+            outcome = run(spec, hearing.ran)
+    if outcome.interrupted:
+        raise Interrupted(f"stopped; what was measured is in {outcome.folder}")
+    return Demonstration(made.design, outcome, report(outcome.folder))
+
+
+def _demo_dataset() -> DatasetConfig:
+    from foreword.config.dataset import ROOT, DatasetConfig
+
+    lengths = {"mode": "truncated_normal", "min": 256, "max": 2048, "mean": 1000, "std": 350}
+    return DatasetConfig.parse(
+        {
+            "dataset_id": "demo",
+            "request_count": 240,
+            "block_size": 16,
+            "input_length": lengths,
+            "target": {"hit_ratio": 0.6},
+            "prefix": {"mode": "multi_prefix", "group_count": 3},
+            "request_order": {"within_group": "input_len_asc", "across_group": "interleave"},
+            "execution": {"mode": "compare"},
+        },
+        root=ROOT,
+    )
+
+
+def _demo_server() -> ServerConfig:
+    """Slow enough at prefill that a hit shows in the time to first token."""
+    from foreword.config.server import ServerConfig
+
+    return ServerConfig(port=0, prefill_tokens_per_s=20_000.0, decode_tokens_per_s=1_000.0)
 
 
 def construction_exit_code(plan: Design, *, strict: bool) -> int:
