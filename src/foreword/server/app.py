@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from foreword._version import __version__
-from foreword.cache.blocks import block_keys, root_key
 from foreword.server import openai
 from foreword.server.answers import Answer, Served
-from foreword.server.engine import Engine, Job, Service
+from foreword.server.engine import Engine, Service, job_of
 from foreword.server.metrics import Page
 from foreword.server.openai import ChatBody, CompletionBody, RefusedRequest, TokenizeBody
 from foreword.server.text import TextEncoder
@@ -181,15 +180,12 @@ class Api:
                 f"and {limit} tokens of output were asked for",
                 field="prompt",
             )
-        size = self._config.block_size
-        root = root_key(body.cache_salt or "")
         start = self._words.start(array("i", ids).tobytes())
-        job = Job(
-            prompt_tokens=len(ids),
-            keys=block_keys(ids, size, parent=root),
-            tail=ids[len(ids) - len(ids) % size :],
-            root=root,
-            answer=self._words.answer_ids(start, limit),
+        job = job_of(
+            ids,
+            self._words.answer_ids(start, limit),
+            block_size=self._config.block_size,
+            salt=body.cache_salt or "",
             arrival_ns=arrival_ns,
         )
         return Served(job=job, start=start, prompt_ids=ids)
@@ -291,6 +287,7 @@ def _config_labels(config: ServerConfig) -> dict[str, str]:
     size = str(config.block_size)
     blocks = None if config.capacity_blocks is None else config.capacity_blocks + 1
     return {
+        "_block_size_resolved": "True",
         "block_size": size,
         "cache_dtype": "auto",
         "cache_hit_alignment_tokens": size,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from foreword.cache.blocks import next_key
+from foreword.cache.blocks import block_keys, next_key, root_key
 from foreword.cache.reference import BlockCache
 from foreword.cache.rules import hit_limit_blocks
 from foreword.server.metrics import EngineCounters, Gauges
@@ -69,6 +69,19 @@ class Job:
     """Generated tokens whose KV exists: every one but the last sampled."""
 
 
+def job_of(ids: Sequence[int], answer: list[int], *, block_size: int, salt: str = "", arrival_ns: int = 0) -> Job:
+    """A job for a prompt, with the keys of its full blocks; a salt keeps it apart from the first block on."""
+    root = root_key(salt)
+    return Job(
+        prompt_tokens=len(ids),
+        keys=block_keys(ids, block_size, parent=root),
+        tail=ids[len(ids) - len(ids) % block_size :],
+        root=root,
+        answer=answer,
+        arrival_ns=arrival_ns,
+    )
+
+
 class Engine:
     """FIFO scheduler over a block cache, driven by ``submit``, ``advance`` and ``abort``."""
 
@@ -94,7 +107,9 @@ class Engine:
         return math.ceil((prompt_tokens + answer_tokens - 1) / self.service.block_size)
 
     def next_event_ns(self) -> int | None:
-        """When something happens next, or ``None`` while nothing runs."""
+        """When something happens next: 0 while progress waits for ``advance``, ``None`` while nothing runs."""
+        if self._progressed:
+            return 0
         return self._events[0][0] if self._events else None
 
     def submit(self, job: Job, now_ns: int) -> None:
@@ -122,6 +137,8 @@ class Engine:
             job.finish_reason = "abort"
             self.counters.finished["abort"] += 1
         else:
+            self._events = [event for event in self._events if event[2] is not job]
+            heapify(self._events)
             self._leave_prefill(job, now_ns)
             self._finish(job, "abort", now_ns)
         self._admit(now_ns)
@@ -133,8 +150,7 @@ class Engine:
     def _run_until(self, now_ns: int) -> None:
         while self._events and self._events[0][0] <= now_ns:
             due_ns, _, job = heappop(self._events)
-            if job.finish_reason is None:
-                self._step(job, due_ns)
+            self._step(job, due_ns)
 
     def _admit(self, at_ns: int) -> None:
         while self._waiting and self._running < self.service.slots:
