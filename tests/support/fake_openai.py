@@ -38,6 +38,7 @@ class FakeOpenAI:
     answer: Answer | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    drains_after: int = 10**9
     resets: int = 0
     queries: int = 0
     hits: int = 0
@@ -104,9 +105,10 @@ class FakeOpenAI:
         if self.reset == "none":
             raise web.HTTPNotFound
         self.resets += 1
-        if self.reset != "failure":
+        done = self.reset != "failure" or self.resets >= self.drains_after
+        if done:
             self.cached.clear()
-        return web.Response(text="" if self.reset == "empty" else json.dumps({"success": self.reset == "success"}))
+        return web.Response(text="" if self.reset == "empty" else json.dumps({"success": done}))
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

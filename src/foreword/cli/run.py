@@ -28,7 +28,9 @@ def run(  # noqa: PLR0913 - one parameter a flag
         tuple[str, ...], Parameter(help="Metrics pages; default: /metrics of --url, if any.", negative="")
     ] = (),
     api_key_env: Annotated[str | None, Parameter(help="Environment variable that holds the API key.")] = None,
-    concurrency: Annotated[int, Parameter(help="Requests in flight; the start order is kept.")] = 1,
+    concurrency: Annotated[
+        int | None, Parameter(help="Requests in flight; the start order is kept. Default: the data set's, else 1.")
+    ] = None,
     mode: Annotated[
         Literal["cold", "warmup", "hot", "compare", "progressive_prefix_fill"] | None,
         Parameter(help="Passes to make; default: the data set's."),

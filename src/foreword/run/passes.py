@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from foreword.run.isolation import ResetResult
@@ -81,7 +81,7 @@ class Passes:
                 sending,
                 watch.sending(self._requests(name)),
                 self.transport,
-                slots=planned.spec.concurrency,
+                slots=planned.concurrency,
                 sink=lambda row: self._take(row, watch),
                 stop=self.stop,
             )
@@ -99,7 +99,8 @@ class Passes:
     def _requests(self, name: Pass) -> Iterator[SendRequest]:
         spec = self.setup.planned.spec
         if name is Pass.WARMUP:
-            return read_warmup(spec.dataset)
+            rounds = self.setup.planned.manifest.warmup_rounds
+            return chain.from_iterable(read_warmup(spec.dataset) for _ in range(rounds))
         return islice(read_requests(spec.dataset), spec.max_requests)
 
     def _total(self, name: Pass) -> int | None:
@@ -107,7 +108,7 @@ class Passes:
         if name is not Pass.WARMUP:
             return min(manifest.request_count, spec.max_requests or manifest.request_count)
         rows = ((manifest.raw.get("files") or {}).get("warmup.jsonl") or {}).get("rows")
-        return rows if isinstance(rows, int) else None
+        return rows * manifest.warmup_rounds if isinstance(rows, int) else None
 
     async def _reset(self, name: Pass) -> ResetResult | None:
         if self.setup.isolation.applied is not Isolation.RESET or name is Pass.HOT:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from foreword.errors import DataError, UsageError
 from foreword.run.isolation import IsolationPlan, Prober, Resetter, plan_isolation, probe_prompt
@@ -33,6 +34,7 @@ class Planned:
     spec: RunSpec
     manifest: RunManifest
     mode: ExecutionMode
+    concurrency: int
     router: Router
     first: SendRequest
 
@@ -57,12 +59,14 @@ class Setup:
 
 def plan_run(spec: RunSpec) -> Planned:
     """Check what can be checked without a server; raises ``UsageError`` or ``DataError``."""
-    if spec.concurrency < 1 or spec.timeout_s <= 0 or (spec.max_requests or 1) < 1:
+    if _none_or(spec.concurrency) < 1 or spec.timeout_s <= 0 or _none_or(spec.max_requests) < 1:
         raise UsageError("--concurrency, --timeout and --max-requests take numbers above 0")
     if not spec.urls:
         raise UsageError("--url is missing", advice="give the address of the server")
     for url in spec.metrics_urls:
         parse_metrics_url(url)
+    if spec.api_key and any("@" in urlsplit(url).netloc for url in spec.urls):
+        raise UsageError("--url holds a user and there is an API key as well", advice="a request can carry one of them")
     manifest = read_manifest(spec.dataset)
     mode = spec.mode or manifest.mode
     targets = [parse_target(url, manifest.prompt_format) for url in spec.urls]
@@ -70,7 +74,12 @@ def plan_run(spec: RunSpec) -> Planned:
     by_send_order = routing.get("assignment") == "by_send_order"
     router = route(targets, dp_size=manifest.dp_size, by_send_order=by_send_order)
     _check_output(spec)
-    return Planned(spec, manifest, mode, router, _first(read_requests(spec.dataset), spec))
+    first = _first(read_requests(spec.dataset), spec)
+    return Planned(spec, manifest, mode, spec.concurrency or manifest.concurrency, router, first)
+
+
+def _none_or(number: int | None) -> int:
+    return 1 if number is None else number
 
 
 def _first(requests: Iterator[SendRequest], spec: RunSpec) -> SendRequest:

@@ -33,7 +33,7 @@ class RunSpec:
     urls: tuple[str, ...] = field(repr=False)
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
     api_key: str | None = field(default=None, repr=False)
-    concurrency: int = 1
+    concurrency: int | None = None
     mode: ExecutionMode | None = None
     model: str | None = None
     salt: str | None = field(default=None, repr=False)

@@ -179,6 +179,8 @@ def connect_problem(error: aiohttp.ClientConnectorError) -> str:
     """Why no connection came about, without the address."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "the host name cannot be resolved"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "no TLS connection that this machine trusts"
     if isinstance(error.os_error, ConnectionRefusedError) or error.os_error.errno == errno.ECONNREFUSED:
         return "connection refused"
     return error.os_error.strerror or "cannot connect"

@@ -39,7 +39,8 @@ class Web:
     """GET and POST with short timeouts; a server that cannot be reached is a one-line ``ServerError``."""
 
     def __init__(self, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
-        timeout = aiohttp.ClientTimeout(total=min(timeout_s, TIMEOUT_S))
+        self._timeout_s = min(timeout_s, TIMEOUT_S)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s)
         self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
         self._headers = dict(headers)
 
@@ -71,7 +72,7 @@ class Web:
         except aiohttp.ClientConnectorError as error:
             raise ServerError(f"{what} {shown} cannot be reached: {connect_problem(error)}") from error
         except TimeoutError as error:
-            raise ServerError(f"{what} {shown} does not answer within {TIMEOUT_S:g} s") from error
+            raise ServerError(f"{what} {shown} does not answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, ValueError, OSError) as error:
             text = f"{what} {shown} does not speak HTTP as it should ({type(error).__name__})"
             raise ServerError(text) from error

@@ -97,7 +97,7 @@ def _run_document(
         "dataset_id": planned.manifest.dataset_id,
         "state": state,
         "mode": planned.mode.value,
-        "concurrency": spec.concurrency,
+        "concurrency": planned.concurrency,
         "max_requests": spec.max_requests,
         "timeout_s": spec.timeout_s,
         "urls": [masked_url(target.endpoint) for target in planned.router.targets],

@@ -55,6 +55,8 @@ class RunManifest:
     dp_size: int
     model: str | None
     isolation: str | None
+    concurrency: int
+    warmup_rounds: int
     raw: dict[str, Any]
 
 
@@ -106,6 +108,8 @@ def read_manifest(dataset: Path) -> RunManifest:
 
 def _manifest(raw: dict[str, Any]) -> RunManifest:
     config = raw.get("config") or {}
+    execution = config.get("execution") or {}
+    rounds = execution.get("warmup_rounds")
     return RunManifest(
         dataset_id=str(raw["dataset_id"]),
         request_count=int(raw["request_count"]),
@@ -116,6 +120,8 @@ def _manifest(raw: dict[str, Any]) -> RunManifest:
         dp_size=int((raw.get("routing") or {}).get("dp_size") or 1),
         model=config.get("model"),
         isolation=config.get("isolation"),
+        concurrency=int(execution.get("concurrency") or 1),
+        warmup_rounds=1 if rounds is None else int(rounds),
         raw=raw,
     )
 

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from aiohttp import web
+
+from foreword.errors import DataError, Interrupted, ServerError, UsageError
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
+from foreword.run.worker import Stop
 from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode, Pass
-from tests.support.fake_openai import FakeOpenAI, serving
-from tests.support.run_data import SMALL, SMALL_COLD_HITS, SMALL_HOT_HITS, SMALL_TOKENS, token_ids, write_dataset
+from tests.support.fake_openai import FakeOpenAI, begin, say, serving
+from tests.support.run_data import (
+    SMALL,
+    SMALL_COLD_HITS,
+    SMALL_HOT_HITS,
+    SMALL_TOKENS,
+    Planned,
+    token_ids,
+    write_dataset,
+)
+from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from foreword.run.spec import RunOutcome
-
-
-async def make_run(
-    server: FakeOpenAI,
-    folder: Path,
-    dataset: Path | None = None,
-    **options: Any,  # noqa: ANN401 - fields of RunSpec
-) -> RunOutcome:
-    """One run of the small data set."""
-    dataset = dataset or write_dataset(folder / "dataset")
-    async with serving(server) as url:
-        spec = RunSpec(dataset=dataset, urls=(url,), outputs=folder / "outputs", **options)
-        return await run_dataset(spec, Silent())
+COLD = ExecutionMode.COLD
 
 
 async def test_cold_pass_hits_what_was_planned(tmp_path: Path) -> None:
     """Requests, usage and counters of a cold pass agree with the plan."""
     server = FakeOpenAI()
 
-    outcome = await make_run(server, tmp_path, mode=ExecutionMode.COLD)
+    outcome = await make_run(server, tmp_path, mode=COLD)
 
     assert [body["prompt"] for body in server.sent] == [token_ids(number, plan) for number, plan in enumerate(SMALL)]
     (cold,) = outcome.passes
@@ -45,6 +48,9 @@ async def test_cold_pass_hits_what_was_planned(tmp_path: Path) -> None:
     assert [row.request_id for row in stored.rows()] == ["r0", "r1", "r2", "r3", "r4"]
     assert [row.cached_tokens for row in stored.rows()] == [plan.cold for plan in SMALL]
     assert stored.run["state"] == "complete"
+    assert stored.prefix_cache["block_size_reported"] == 4
+    assert stored.prefix_cache["passes"][0]["hits_delta"] == SMALL_COLD_HITS
+    assert stored.prefix_cache["passes"][0]["queries_delta"] == SMALL_TOKENS
 
 
 async def test_compare_is_cold_then_warmed_then_hot(tmp_path: Path) -> None:
@@ -64,3 +70,411 @@ async def test_compare_is_cold_then_warmed_then_hot(tmp_path: Path) -> None:
     text = json.dumps(load_run(outcome.folder).run)
     assert salts[0] not in text
     assert salts[-1] not in text
+
+
+async def test_warm_up_rounds_of_the_data_set(tmp_path: Path) -> None:
+    """Each round sends every warm-up request once; no round is a pass without requests."""
+    dataset = write_dataset(tmp_path / "twice", config={"execution": {"warmup_rounds": 2}})
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset, mode=ExecutionMode.WARMUP)
+
+    assert [(one.name, one.requests) for one in outcome.passes] == [(Pass.WARMUP, 4), (Pass.HOT, 5)]
+
+
+async def test_times_are_in_order(tmp_path: Path) -> None:
+    """Due, sent, first token, last token, done: in this order, from the run's start."""
+    outcome = await make_run(FakeOpenAI(), tmp_path, mode=COLD)
+
+    for row in load_run(outcome.folder).rows():
+        times = [row.due_ns, row.sent_ns, row.first_token_ns, row.last_token_ns, row.done_ns]
+        known = [at_ns for at_ns in times if at_ns is not None]
+        assert len(known) == 5
+        assert known == sorted(known)
+        assert known[0] > 0
+        assert len(row.token_ns) == row.completion_tokens == 3
+
+
+async def test_start_order_at_any_concurrency(tmp_path: Path) -> None:
+    """With several in flight requests start in the order of the file, however they end."""
+    dataset = write_dataset(tmp_path / "many", tuple(Planned("a", 8, 16, cold=8) for _ in range(40)))
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset, mode=COLD, concurrency=7)
+
+    rows = sorted(load_run(outcome.folder).rows(), key=lambda row: row.order_index)
+    sent = [row.sent_ns or 0 for row in rows]
+    assert len(rows) == 40
+    assert sent == sorted(sent)
+
+
+async def test_in_flight_is_what_was_asked_for(tmp_path: Path) -> None:
+    """Exactly ``concurrency`` requests are in flight while there are enough."""
+    server, now, most = FakeOpenAI(), 0, 0
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        response = await fake.stream(request, body)
+        now -= 1
+        return response
+
+    server.answer = answer
+    dataset = write_dataset(tmp_path / "many", tuple(Planned("a", 8, 16, cold=8) for _ in range(12)))
+
+    await make_run(server, tmp_path, dataset, mode=COLD, concurrency=3)
+
+    assert most == 3
+
+
+async def test_the_first_requests_only(tmp_path: Path) -> None:
+    """``max_requests`` sends the first ones; designed and measured are theirs."""
+    outcome = await make_run(FakeOpenAI(), tmp_path, mode=COLD, max_requests=3)
+
+    assert outcome.passes[0].requests == 3
+    assert outcome.passes[0].designed_hit_ratio == outcome.passes[0].usage_hit_ratio == 8 / 48
+
+
+async def test_text_prompts_reach_the_server_unchanged(tmp_path: Path) -> None:
+    """Text and chat prompts are sent to their endpoints as they stand in the file."""
+    for prompt_format in ("completions_text", "chat"):
+        server = FakeOpenAI()
+        dataset = write_dataset(tmp_path / prompt_format, prompt_format=prompt_format)
+
+        outcome = await make_run(server, tmp_path, dataset, mode=COLD)
+
+        prompts = [body.get("prompt") or body["messages"][0]["content"] for body in server.sent]
+        assert prompts[0] == " ".join(str(token) for token in token_ids(0, SMALL[0]))
+        assert outcome.passes[0].usage_hit_ratio == SMALL_COLD_HITS / SMALL_TOKENS
+
+
+def failing(behaviours: dict[int, str]) -> FakeOpenAI:
+    """A server whose n-th request of the data set (from 0) misbehaves as named."""
+    server, count = FakeOpenAI(), iter(range(10**6))
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        match behaviours.get(next(count)):
+            case "500":
+                return error_response(500, f"cannot serve {body['prompt']}")
+            case "stall":
+                response = await begin(request)
+                await say(response, {"choices": [{"text": "a", "finish_reason": None}]})
+                await asyncio.Event().wait()
+                return response
+            case "error":
+                response = await begin(request)
+                await say(response, {"error": {"message": "out of blocks"}})
+                return response
+            case "reset":
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError
+            case "impossible":
+                response = await begin(request)
+                await say(
+                    response,
+                    {"choices": [{"text": "a", "finish_reason": "stop"}], "usage": fake.usage(16, 17, 1)},
+                )
+                return response
+            case _:
+                return await fake.stream(request, body)
+
+    server.answer = answer
+    return server
+
+
+def error_response(status: int, message: str) -> web.Response:
+    """An error as OpenAI-compatible servers send it."""
+    return web.json_response({"error": {"message": message}}, status=status)
+
+
+async def test_a_failed_request_is_a_row(tmp_path: Path) -> None:
+    """Each kind of failure is recorded with its kind and the run goes on; no prompt gets into the results."""
+    server = failing({0: "500", 1: "stall", 2: "error", 3: "impossible"})
+
+    outcome = await make_run(server, tmp_path, mode=COLD, timeout_s=0.2)
+
+    rows = list(load_run(outcome.folder).rows())
+    assert [(row.ok, row.error_kind) for row in rows] == [
+        (False, "http"),
+        (False, "timeout"),
+        (False, "stream"),
+        (False, "protocol"),
+        (True, None),
+    ]
+    assert rows[0].http_status == 500
+    assert "1000" not in (rows[0].error or "")
+    assert rows[1].token_ns != []
+    assert (outcome.passes[0].ok, outcome.passes[0].failed) == (1, 4)
+    figures = load_run(outcome.folder).performance["passes"][0]
+    assert figures["counts"]["errors_by_kind"] == {"http": 1, "protocol": 1, "stream": 1, "timeout": 1}
+    assert figures["timeout_rate"] == 0.2
+    assert figures["TTFT"]["count"] == 1
+
+
+async def test_a_connection_that_breaks_is_a_row(tmp_path: Path) -> None:
+    """A reset connection is tried once more, then recorded."""
+    outcome = await make_run(failing({1: "reset", 2: "reset"}), tmp_path, mode=COLD)
+
+    rows = list(load_run(outcome.folder).rows())
+    assert [row.error_kind for row in rows] == [None, "connect", None, None, None]
+    assert rows[1].connection_retries == 1
+
+
+async def test_every_request_fails(tmp_path: Path) -> None:
+    """The run is written all the same, and says so."""
+    outcome = await make_run(failing(dict.fromkeys(range(5), "error")), tmp_path, mode=COLD)
+
+    assert outcome.all_failed
+    assert outcome.first_error == "out of blocks"
+    assert load_run(outcome.folder).run["state"] == "complete"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_stopping_keeps_what_was_done(tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop ends the run within the grace (asked twice, at once) and writes the summaries of what is there."""
+    monkeypatch.setattr("foreword.run.worker.GRACE_S", 0.1 if times == 1 else 60)
+    stop, server = Stop(), failing({2: "stall"})
+    stalling = server.answer
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if len(fake.sent) == 3:
+            for _ in range(times):
+                stop.request()
+        assert stalling is not None
+        return await stalling(fake, request, body)
+
+    server.answer = answer
+    async with serving(server) as url:
+        spec = RunSpec(write_dataset(tmp_path / "dataset"), (url,), outputs=tmp_path)
+        outcome = await asyncio.wait_for(run_dataset(spec, Silent(), stop=stop), 20)
+
+    stored = load_run(outcome.folder)
+    assert outcome.interrupted
+    assert stored.run["state"] == "interrupted"
+    assert stored.run["passes"] == [{"pass": "cold", "requests": 2, "abandoned": 1, "reset": None}]
+    assert [row.request_id for row in stored.rows()] == ["r0", "r1"]
+
+
+async def test_a_stop_lets_requests_in_flight_end(tmp_path: Path) -> None:
+    """A request that ends within the grace is kept; none is sent after the stop."""
+    stop, server = Stop(), FakeOpenAI()
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if len(fake.sent) == 3:
+            stop.request()
+        return await fake.stream(request, body)
+
+    server.answer = answer
+    async with serving(server) as url:
+        spec = RunSpec(write_dataset(tmp_path / "dataset"), (url,), outputs=tmp_path)
+        outcome = await run_dataset(spec, Silent(), stop=stop)
+
+    assert (outcome.passes[0].requests, outcome.passes[0].ok, len(server.sent)) == (3, 3, 3)
+
+
+async def test_stopped_before_the_first_request(tmp_path: Path) -> None:
+    """A stop while the server is looked at leaves nothing behind."""
+    stop = Stop()
+    stop.request()
+    async with serving(FakeOpenAI()) as url:
+        spec = RunSpec(write_dataset(tmp_path / "dataset"), (url,), outputs=tmp_path / "outputs")
+        with pytest.raises(Interrupted):
+            await run_dataset(spec, Silent(), stop=stop)
+
+    assert not (tmp_path / "outputs").exists()
+
+
+async def test_a_damaged_row_ends_the_run(tmp_path: Path) -> None:
+    """File and line are named, what was measured before is kept."""
+    dataset = write_dataset(tmp_path / "dataset")
+    lines = (dataset / "data.jsonl").read_text().splitlines(keepends=True)
+    (dataset / "data.jsonl").write_text("".join([*lines[:3], "{broken\n", *lines[4:]]))
+
+    with pytest.raises(DataError, match=r"data\.jsonl:4"):
+        await make_run(FakeOpenAI(), tmp_path, dataset, mode=COLD)
+
+    assert [row.request_id for row in load_run(tmp_path / "outputs" / "run_001").rows()] == ["r0", "r1", "r2"]
+
+
+async def test_lanes_reach_their_servers(tmp_path: Path) -> None:
+    """Two addresses: each lane's requests go to its own server, whose counters are kept apart."""
+    plans = (Planned("a", 8, 16, cold=0), Planned("a", 8, 16, cold=0, dp=1), Planned("a", 8, 16, cold=8, dp=1))
+    dataset = write_dataset(tmp_path / "lanes", plans, routing={"cache_scope": "dp_local", "dp_size": 2})
+    first, second = FakeOpenAI(), FakeOpenAI()
+
+    async with serving(first) as one, serving(second) as two:
+        spec = RunSpec(dataset, (one, two), mode=COLD, outputs=tmp_path)
+        outcome = await run_dataset(spec, Silent())
+
+    assert (len(first.sent), len(second.sent)) == (1, 2)
+    assert outcome.passes[0].usage_hit_ratio == outcome.passes[0].counter_hit_ratio == 8 / 48
+    counted = load_run(outcome.folder).prefix_cache["passes"][0]
+    assert [endpoint["queries_delta"] for endpoint in counted["endpoints"]] == [16, 32]
+    assert [row.url_index for row in load_run(outcome.folder).rows()] == [0, 1, 1]
+
+
+async def test_lanes_name_their_rank_to_one_server(tmp_path: Path) -> None:
+    """One address for two lanes: a header names the rank, and metrics that show one rank are noticed."""
+    plans = (Planned("a", 8, 16, cold=0), Planned("a", 8, 16, cold=0, dp=1))
+    dataset = write_dataset(tmp_path / "lanes", plans, routing={"cache_scope": "dp_local", "dp_size": 2})
+    server = FakeOpenAI()
+
+    outcome = await make_run(server, tmp_path, dataset, mode=COLD)
+
+    ranks = [headers.get("X-data-parallel-rank") for headers in server.headers]
+    assert ranks[-2:] == ["0", "1"]
+    assert any("2 lanes" in warning for warning in outcome.warnings)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "found"),
+    [("html", "an HTML page"), ("json", "JSON"), ("missing", "HTTP 404"), ("empty", "an empty page")],
+)
+async def test_a_metrics_url_that_has_no_metrics(tmp_path: Path, metrics: str, found: str) -> None:
+    """A page that was asked for and is none ends the run before the first request, and says what it is."""
+    server = FakeOpenAI(metrics=metrics)
+
+    async with serving(server) as url:
+        spec = RunSpec(write_dataset(tmp_path / "dataset"), (url,), (f"{url}/metrics",), outputs=tmp_path / "outputs")
+        with pytest.raises(ServerError, match=found):
+            await run_dataset(spec, Silent())
+
+    assert server.bodies == []
+    assert not (tmp_path / "outputs").exists()
+
+
+async def test_metrics_that_were_not_asked_for_may_be_absent(tmp_path: Path) -> None:
+    """Without a metrics page the run goes on; counters are absent, not 0."""
+    outcome = await make_run(FakeOpenAI(metrics="html"), tmp_path, mode=COLD)
+
+    assert outcome.passes[0].counter_hit_ratio is None
+    stored = load_run(outcome.folder).prefix_cache
+    assert stored["passes"][0]["queries_delta"] is None
+    assert stored["passes"][0]["endpoints"] == []
+    assert {"queries", "hits"} <= set(stored["absent"])
+
+
+async def test_zeros_that_a_server_leaves_out(tmp_path: Path) -> None:
+    """Answers without cached tokens make the ratio by usage unknown; counters still tell it (case 34)."""
+    outcome = await make_run(FakeOpenAI(reports="unless_zero"), tmp_path, mode=COLD)
+
+    (cold,) = outcome.passes
+    assert (cold.usage_hit_ratio, cold.unreported) == (None, 2)
+    assert cold.counter_hit_ratio == SMALL_COLD_HITS / SMALL_TOKENS
+
+
+async def test_other_token_counts_are_noticed(tmp_path: Path) -> None:
+    """A server that counts other prompt lengths than planned is named with an example."""
+    dataset = write_dataset(tmp_path / "dataset", prompt_format="completions_text")
+    rows = [json.loads(line) for line in (dataset / "data.jsonl").read_text().splitlines()]
+    rows[2]["prompt"] = "begin " + rows[2]["prompt"]
+    (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset, mode=COLD)
+
+    assert any("request r2: 21 instead of 20 tokens" in warning for warning in outcome.warnings)
+
+
+async def test_another_block_size_is_noticed(tmp_path: Path) -> None:
+    """A server that matches other blocks than planned is named."""
+    dataset = write_dataset(tmp_path / "dataset", block_size=16)
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset, mode=COLD)
+
+    assert any("blocks of 4 tokens" in warning and "blocks of 16" in warning for warning in outcome.warnings)
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "error", "text"),
+    [
+        (("a", "b"), None, UsageError, "several models: a, b"),
+        (("a",), "b", ServerError, "no model b"),
+        ((), None, ServerError, "lists no model"),
+    ],
+)
+async def test_which_model(
+    tmp_path: Path, models: tuple[str, ...], asked: str | None, error: type[Exception], text: str
+) -> None:
+    """The only model is the default; a choice or a name that does not exist ends the run before it begins."""
+    with pytest.raises(error, match=text):
+        await make_run(FakeOpenAI(models=models), tmp_path, model=asked)
+
+
+async def test_a_dead_server_and_a_wrong_path(tmp_path: Path) -> None:
+    """Both are one line before the first request; a wrong path is found even when the model is given."""
+    dataset = write_dataset(tmp_path / "dataset")
+    async with serving(FakeOpenAI()) as url:
+        for model in (None, "tiny"):
+            with pytest.raises(ServerError, match="HTTP 404"):
+                await run_dataset(RunSpec(dataset, (f"{url}/wrong",), model=model), Silent())
+
+    with pytest.raises(ServerError, match="connection refused"):
+        await run_dataset(RunSpec(dataset, (url,)), Silent())
+
+
+async def test_secrets_reach_the_server_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Key, salt, credentials and prompts are in no file of the run and in no output."""
+    server = FakeOpenAI()
+    async with serving(server) as url:
+        private = url.replace("http://", "http://me:pa55word@")
+        spec = RunSpec(
+            write_dataset(tmp_path / "dataset"),
+            (f"{url}?token=t0ken",),
+            (f"{private}/metrics?token=t0ken",),
+            api_key="k3y",
+            salt="s4lt",
+            outputs=tmp_path / "outputs",
+        )
+        outcome = await run_dataset(spec, Silent())
+
+    assert server.headers[-1]["Authorization"] == "Bearer k3y"
+    assert server.sent[-1]["cache_salt"] == "s4lt"
+    written = b"".join(path.read_bytes() for path in (outcome.folder / "runtime").glob("*.json*"))
+    for secret in ("pa55word", "t0ken", "k3y", "s4lt", "10000000"):
+        assert secret.encode() not in written
+        assert secret not in repr(spec)
+        assert secret not in "".join(capfd.readouterr())
+
+
+async def test_a_user_and_a_key(tmp_path: Path) -> None:
+    """A user in the address is sent as such; together with a key it is refused before any request."""
+    dataset, server = write_dataset(tmp_path / "dataset"), FakeOpenAI()
+    async with serving(server) as url:
+        private = url.replace("http://", "http://me:pa55word@")
+        await run_dataset(RunSpec(dataset, (private,), mode=COLD, outputs=tmp_path), Silent())
+        with pytest.raises(UsageError, match="one of them"):
+            await run_dataset(RunSpec(dataset, (private,), api_key="k3y"), Silent())
+
+    assert server.headers[-1]["Authorization"].startswith("Basic ")
+
+
+async def test_an_output_folder_of_ones_own(tmp_path: Path) -> None:
+    """``output`` is used as it is; one that holds something is refused before any request."""
+    server = FakeOpenAI()
+
+    outcome = await make_run(server, tmp_path, mode=COLD, output=tmp_path / "mine")
+
+    assert outcome.folder == tmp_path / "mine"
+    sent = len(server.bodies)
+    with pytest.raises(UsageError, match="not an empty folder"):
+        await make_run(server, tmp_path, output=tmp_path / "mine")
+    assert len(server.bodies) == sent
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"timeout_s": 0}, {"max_requests": 0}, {"urls": ()}])
+async def test_numbers_that_make_no_run(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Nothing in flight, no time and no request are usage errors."""
+    with pytest.raises(UsageError):
+        await make_run(FakeOpenAI(), tmp_path, **options)
+
+
+async def test_usage_is_sampled_by_a_process_of_its_own(tmp_path: Path) -> None:
+    """Samples of the cache's usage are there even for a short run, and the sampler is gone afterwards."""
+    outcome = await make_run(FakeOpenAI(), tmp_path, mode=COLD)
+
+    samples = load_run(outcome.folder).prefix_cache["usage_samples"]
+    assert {sample["kv_cache_usage"] for sample in samples} <= {0.25}
+    with contextlib.suppress(IndexError):
+        assert samples[0]["pass"] in {"cold", None}
