@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+# Names keep their colon; without this newer libraries write underscores into samples, but not into their headers.
+_OPENMETRICS = "application/openmetrics-text; version=1.0.0; escaping=allow-utf-8"
+
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
 _CACHE_SOURCES = ("device", "host", "p2p", "disk", "external_unspecified")
 
@@ -132,7 +135,7 @@ class Page(Collector):
     def render(self, gauges: Gauges, *, accept: str) -> tuple[bytes, str]:
         """Page and content type; OpenMetrics when ``accept`` asks for it."""
         self._gauges = gauges
-        encoder, content_type = choose_encoder(accept)
+        encoder, content_type = choose_encoder(_OPENMETRICS if "application/openmetrics-text" in accept else "")
         return encoder(self._registry), content_type
 
     def collect(self) -> Iterator[Metric]:
