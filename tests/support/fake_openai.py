@@ -43,7 +43,7 @@ class FakeOpenAI:
     queries: int = 0
     hits: int = 0
     cached: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
-    hold: asyncio.Event | None = None
+    sampled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def app(self) -> web.Application:
         """Routes of the server."""
@@ -89,6 +89,8 @@ class FakeOpenAI:
         return web.json_response({"version": "0.99.0"})
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        if "urllib" in request.headers.get("User-Agent", ""):
+            self.sampled.set()  # the sampler's, not the run's own
         match self.metrics:
             case "html":
                 return web.Response(text=HTML, content_type="text/html")

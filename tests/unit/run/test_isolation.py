@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 COLD = ExecutionMode.COLD
 
 
-async def isolation_of(server: FakeOpenAI, folder: Path, **options: object) -> dict[str, str]:
+async def isolation_of(server: FakeOpenAI, folder: Path) -> dict[str, str]:
     """What a cold run wrote down about isolation."""
-    outcome = await make_run(server, folder, mode=COLD, **options)
+    outcome = await make_run(server, folder, mode=COLD)
     isolation: dict[str, str] = load_run(outcome.folder).run["isolation"]
     return isolation
 

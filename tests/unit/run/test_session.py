@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -470,11 +469,20 @@ async def test_numbers_that_make_no_run(tmp_path: Path, options: dict[str, Any])
         await make_run(FakeOpenAI(), tmp_path, **options)
 
 
+@pytest.mark.usefixtures("sampled")
 async def test_usage_is_sampled_by_a_process_of_its_own(tmp_path: Path) -> None:
-    """Samples of the cache's usage are there even for a short run, and the sampler is gone afterwards."""
-    outcome = await make_run(FakeOpenAI(), tmp_path, mode=COLD)
+    """A process of its own reads the page while requests are in flight; its samples fall into the pass."""
+    server, read = FakeOpenAI(), asyncio.Event()
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        await asyncio.wait_for(fake.sampled.wait(), 20)
+        read.set()
+        return await fake.stream(request, body)
+
+    server.answer = answer
+    outcome = await make_run(server, tmp_path, mode=COLD)
 
     samples = load_run(outcome.folder).prefix_cache["usage_samples"]
-    assert {sample["kv_cache_usage"] for sample in samples} <= {0.25}
-    with contextlib.suppress(IndexError):
-        assert samples[0]["pass"] in {"cold", None}
+    assert read.is_set()
+    assert {sample["kv_cache_usage"] for sample in samples} == {0.25}
+    assert {sample["pass"] for sample in samples} <= {"cold", None}
