@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from foreword.store.tokenizers import load_tokenizer
 from tests.support.builtin import CHAT, COMPLETIONS, ask, builtin_tokenizer, cached_of, metrics, served, stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     from aiohttp import ClientSession
 
@@ -104,6 +106,22 @@ async def test_text_is_tokenised_as_the_tokenizer_does(client: ClientSession) ->
     ids = builtin_tokenizer().encode(WORDS)
     assert answer["choices"][0]["prompt_token_ids"] == ids
     assert tokenised == {"count": len(ids), "max_model_len": 131_072, "tokens": ids, "token_strs": None}
+
+
+@pytest.mark.tokenizers
+async def test_text_gets_the_special_tokens_of_its_tokenizer(tokenizer_file: Callable[[str], Path]) -> None:
+    """Text completions begin with BOS where the tokenizer adds it; ids, chats and texts that decline it do not."""
+    tokenizer = load_tokenizer(str(tokenizer_file("sp32000")))
+    plain = tokenizer.encode("Hello")
+    async with served(tokenizer) as client:
+        prompts = [
+            (await ask(client, COMPLETIONS, return_token_ids=True, **body))["choices"][0]["prompt_token_ids"]
+            for body in ({"prompt": "Hello"}, {"prompt": "Hello", "add_special_tokens": False}, {"prompt": plain})
+        ]
+        chat = await ask(client, CHAT, messages=MESSAGES, return_token_ids=True)
+
+    assert prompts == [[1, *plain], plain, plain]
+    assert chat["prompt_token_ids"][0] != 1
 
 
 async def test_chat_is_tokenised_by_the_documented_template(client: ClientSession) -> None:

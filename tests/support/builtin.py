@@ -27,10 +27,10 @@ def builtin_tokenizer() -> LoadedTokenizer:
 
 
 @contextlib.asynccontextmanager
-async def served(**settings: object) -> AsyncIterator[ClientSession]:
+async def served(tokenizer: LoadedTokenizer | None = None, **settings: object) -> AsyncIterator[ClientSession]:
     """A client of a built-in server on a free port; fast unless the settings say otherwise."""
     fast: dict[str, object] = {"port": 0, "prefill_tokens_per_s": 1e9, "decode_tokens_per_s": None}
-    server = await start(ServerConfig.model_validate(fast | settings), builtin_tokenizer())
+    server = await start(ServerConfig.model_validate(fast | settings), tokenizer or builtin_tokenizer())
     async with ClientSession(server.url) as client:
         try:
             yield client

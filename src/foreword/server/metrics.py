@@ -188,7 +188,7 @@ class Page(Collector):
             ("request_prompt_tokens", "Prompt tokens of a request.", now.request_prompt),
             ("request_generation_tokens", "Generated tokens of a request.", now.request_generation),
             ("iteration_tokens_total", "Tokens of a service step.", now.step),
-            ("request_max_num_generation_tokens", "Most tokens asked of a request.", now.request_limit),
+            ("request_max_num_generation_tokens", "Longest sample of a request, in tokens.", now.request_generation),
             ("request_params_n", "Samples asked of a request.", now.samples_per_request),
             ("request_params_max_tokens", "The max_tokens of a request.", now.request_limit),
             ("time_to_first_token_seconds", "Arrival to first token, in seconds.", now.first_token_s),

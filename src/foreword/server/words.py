@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _WORD = re.compile("[\u0120\u2581]([a-z]{2,12})")  # the space signs of byte-level and SentencePiece vocabularies
-_MOST_WORDS = 4096
+_MOST_WORDS = 2048
 
 Item = TypeVar("Item")
 
