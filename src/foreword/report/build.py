@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def examine(record: RunRecord) -> tuple[Evidence, ...]:
     """Evidence of every pass that ran, and of the designed pass even if it did not."""
-    plan = plan_arrays(record.plan)
+    plan = plan_arrays(record.plan, [group.group_id for group in record.manifest.groups])
     ran = {row.pass_ for row in record.results} | {designed_pass(record.run.mode, record.manifest.semantics)}
     return tuple(gather(record, plan, one) for one in (Pass.COLD, Pass.HOT) if one in ran)
 

@@ -84,14 +84,14 @@ def _capacity(evidence: Evidence) -> CauseCheck:
     preempted, evicted = evidence.counters.preemptions_delta, evidence.counters.evicted_tokens_delta
     metrics = evidence.record.metrics
     usage = [one.kv_cache_usage for one in (metrics.usage_samples if metrics else ()) if one.kv_cache_usage is not None]
-    peak = f"peak use of the cache {max(usage):.0%}" if usage else "use of the cache not reported"
+    peak = f"running requests used up to {max(usage):.0%} of it" if usage else "its use is not reported"
     if evicted is not None:
         return _check("capacity and eviction", evicted > 0, f"{evicted:,.0f} tokens evicted; {peak}")
     if preempted:
         return _check("capacity and eviction", found=True, evidence=f"{preempted:,.0f} preemptions; {peak}")
     computed = np.maximum(evidence.input_tokens - np.maximum(evidence.results.cached_tokens, 0), 0)
     written = int(computed[evidence.results.ok].sum())
-    evidence_text = f"the pass wrote {written:,} prompt tokens into the cache; {peak}; evictions are not reported"
+    evidence_text = f"the pass wrote {written:,} prompt tokens into the cache; {peak}; evictions not reported"
     return _check("capacity and eviction", None, evidence_text)
 
 

@@ -52,6 +52,7 @@ def cumulative_chart(section: PassSection) -> Chart:
         if values is not None:
             points = [[at, _percent(value)] for at, value in zip(curve.requests, values, strict=True)]
             series.append(_line(name, colour, points))
+    series[0]["lineStyle"] |= {"width": 6, "opacity": 0.35}  # a broad band, so that an equal curve on it is seen
     option = _axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_HIT_RATIO) | {"series": series, "legend": _legend()}
     option["tooltip"] = {"trigger": "axis"}
     return Chart(f"cumulative-{section.pass_name}", text.CHART_CUMULATIVE, text.CAPTION_CUMULATIVE, option)
@@ -105,7 +106,7 @@ def usage_chart(section: PassSection) -> Chart:
         "tooltip": {"trigger": "axis"},
         "series": [{**_line(text.AXIS_USAGE, "$designed", points), "areaStyle": {"opacity": 0.12}}],
     }
-    option["xAxis"]["scale"] = True
+    option["xAxis"] |= {"scale": True, "max": None}
     return Chart(key, text.CHART_USAGE, text.CAPTION_USAGE, option)
 
 

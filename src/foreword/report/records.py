@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from foreword.terms import BoolArray, IntArray
 
 ABSENT = -1
+
+Name = TypeVar("Name", str, int)
 
 
 class EngineFacts(msgspec.Struct, frozen=True):
@@ -268,20 +270,15 @@ class PassArrays:
         return np.where(known, (self.first_token_ns - start) / 1e6, np.nan)
 
 
-def numbered(names: Iterable[str | int]) -> tuple[IntArray, tuple[str | int, ...]]:
-    """Numbers of names in order of first appearance, and the names by number."""
-    seen: dict[str | int, int] = {}
-    numbers = [seen.setdefault(name, len(seen)) for name in names]
-    return np.array(numbers, dtype=np.int64), tuple(seen)
-
-
-def plan_arrays(rows: Sequence[PlanRow]) -> PlanArrays:
-    """Columns of the plan."""
-    group, group_ids = numbered(row.prefix_group_id for row in rows)
-    domain, domain_ids = numbered(row.planned_dp_id or 0 for row in rows)
-    lane, lane_names = numbered(_lane_name(row.prefix_group_id, row.planned_dp_id) for row in rows)
-    several = len(domain_ids) > 1
-    labels = lane_names if several else [str(name).rpartition(" @ dp ")[0] for name in lane_names]
+def plan_arrays(rows: Sequence[PlanRow], group_order: Sequence[str] = ()) -> PlanArrays:
+    """Columns of the plan; groups in the given order and then in that of appearance, lanes by group and domain."""
+    group, group_ids = _numbered((row.prefix_group_id for row in rows), group_order)
+    domain, domain_ids = _numbered(
+        (row.planned_dp_id or 0 for row in rows), sorted({row.planned_dp_id or 0 for row in rows})
+    )
+    used, lane = np.unique(group * len(domain_ids) + domain, return_inverse=True)
+    names = [lane_key(group_ids[at // len(domain_ids)], domain_ids[at % len(domain_ids)]) for at in used.tolist()]
+    labels = names if len(domain_ids) > 1 else [group_ids[at] for at in used.tolist()]
     cold = _column(
         row.expected_hit_len if row.expected_hit_len_cold is None else row.expected_hit_len_cold for row in rows
     )
@@ -296,11 +293,11 @@ def plan_arrays(rows: Sequence[PlanRow]) -> PlanArrays:
         hit_cold=cold,
         hit_hot=hot,
         group=group,
-        group_ids=tuple(str(name) for name in group_ids),
+        group_ids=group_ids,
         domain=domain,
-        domain_ids=tuple(int(name) for name in domain_ids),
-        lane=lane,
-        lane_names=tuple(str(label) for label in labels),
+        domain_ids=domain_ids,
+        lane=lane.astype(np.int64),
+        lane_names=tuple(labels),
         classes=tuple(row.request_class or _class_of(row, int(hits)) for row, hits in zip(rows, cold, strict=True)),
     )
 
@@ -334,12 +331,17 @@ def pass_arrays(plan: PlanArrays, rows: Iterable[RequestRow], pass_name: Pass) -
 
 
 def lane_key(group_id: str | None, dp_id: int | None) -> str:
-    """Key of a lane in warm-up rows, equal to that of plan rows."""
-    return _lane_name(group_id or "", dp_id)
-
-
-def _lane_name(group_id: str, dp_id: int | None) -> str:
+    """Name of a lane, the same for rows of the plan and of the warm-up."""
     return f"{group_id} @ dp {dp_id or 0}"
+
+
+def _numbered(names: Iterable[Name], order: Sequence[Name]) -> tuple[IntArray, tuple[Name, ...]]:
+    """Number of each name, and the names by number: the given ones that occur, then others as they appear."""
+    listed = list(names)
+    present = set(listed)
+    number = {name: at for at, name in enumerate(name for name in dict.fromkeys(order) if name in present)}
+    numbers = [number.setdefault(name, len(number)) for name in listed]
+    return np.array(numbers, dtype=np.int64), tuple(number)
 
 
 def _class_of(row: PlanRow, hit: int) -> RequestClass:

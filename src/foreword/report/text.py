@@ -9,6 +9,8 @@ from foreword.report.document import Finding, MeasuredBy, Proof
 from foreword.terms import Pass, RuntimeVerdict, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from foreword.report.document import ConstructionVerdict, LengthSection, RunVerdict
 
 NOT_REPORTED = "not reported"
@@ -143,8 +145,8 @@ def points(value: float | None, digits: int = 2) -> str:
 
 
 def whole(value: float | None) -> str:
-    """Whole number with thin thousands separators."""
-    return NOT_REPORTED if value is None else f"{value:,.0f}"
+    """Whole number with thousands separators and a true minus sign."""
+    return NOT_REPORTED if value is None else f"{value:,.0f}".replace("-", "−")
 
 
 def number(value: float | None) -> str:
@@ -233,15 +235,16 @@ def watermark_caption(shown: int, total: int) -> str:
 NO_REMAINDER = "Nothing was measured, so the ladder ends at its last replay."
 
 
-def remainder(kind: Remainder, step: str) -> str:
-    """Sentence about the last step of a ladder."""
+def remainder(kind: Remainder, step: str, suspects: Sequence[str]) -> str:
+    """Sentence about the last step of a ladder, with the causes that the run does not rule out."""
+    left = f" Not ruled out: {', '.join(suspects)}." if suspects else ""
     match kind:
         case Remainder.NONE:
             return "The replay of this run gives exactly what was measured; nothing is left to explain."
         case Remainder.NOT_SIMULATED:
             return f"The last step of {step} is the effect of {REMAINDERS[kind]}."
         case Remainder.UNEXPLAINED:
-            return f"The last step of {step} is unexplained: no replay of this release gives it."
+            return f"The last step of {step} is unexplained: no replay of this release gives it.{left}"
 
 
 def concurrency_bound(in_flight: int, floor: float) -> str:

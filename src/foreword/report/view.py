@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import Remainder, RungName
 from foreword.report import text
+from foreword.report.document import Finding
 
 if TYPE_CHECKING:
     from foreword.report.document import LadderSection
@@ -71,9 +72,14 @@ def ladder_view(ladder: LadderSection) -> LadderView:
         low=f"{low:.1f} %",
         high=f"{high:.1f} %",
         total=text.points(round(shown[-1] - shown[0], 2)) if measured else text.NOT_REPORTED,
-        remainder=text.remainder(ladder.remainder, rows[-1].step) if measured else text.NO_REMAINDER,
+        remainder=_remainder(ladder, rows[-1].step) if measured else text.NO_REMAINDER,
         bound=_bound(ladder),
     )
+
+
+def _remainder(ladder: LadderSection, step: str) -> str:
+    suspects = [check.cause for check in ladder.checks if check.finding is not Finding.RULED_OUT]
+    return text.remainder(ladder.remainder, step, suspects)
 
 
 def _bound(ladder: LadderSection) -> str:
