@@ -26,7 +26,7 @@ _GSM8K_NAME = "openai/gsm8k"
 _TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".jsonl"})
 _LONGEST_SAMPLE = 2_000
 _SHORT_STORY = 40
-_VARIED_STORIES = 16_384
+_VARIED_STORIES = 8_192
 _FEWEST_STORIES = 1_024
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _SENTENCE = re.compile(r"(?<=[.!?。！？\n])\s*")
@@ -107,7 +107,8 @@ def _question(row: object, path: Path, number: int) -> str:
     match row:
         case {"question": str(question), "answer": str(answer)}:
             return f"{question}\n{answer}"
-    raise DataError(f"{path.name} line {number}: no question and answer", field="suffix.path")
+        case _:
+            raise DataError(f"{path.name} line {number}: no question and answer", field="suffix.path")
 
 
 def _rows(path: Path) -> Iterator[tuple[int, object]]:
@@ -156,7 +157,8 @@ def _row_text(row: object, path: Path, number: int) -> str:
             return text
         case {"question": str(), "answer": str()}:
             return _question(row, path, number)
-    raise DataError(f"{path.name} line {number}: no text, prompt, or question and answer", field="suffix.path")
+        case _:
+            raise DataError(f"{path.name} line {number}: no text, prompt, or question and answer", field="suffix.path")
 
 
 def _shortened(paragraph: str) -> Iterator[str]:

@@ -7,9 +7,12 @@ separator; characters whose joints move are named, and their samples are left ou
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import xxhash
 
 from foreword.errors import TokenizerError
 from foreword.workload.vocabulary import NEXT_WORD, SENTINEL
@@ -44,16 +47,19 @@ class Separator:
 
 
 def read_separator(tokenizer: TokenizerProtocol, text: str) -> Separator:
-    """Split and probe a separator; SEPARATOR_UNSAFE where words do not keep their ids around it."""
-    blank = text.endswith(" ")
-    left, right = (text[:-1], " ") if blank else (text, "")
-    whole = tokenizer.encode(SENTINEL + left + right + NEXT_SAMPLE)
-    ends = tokenizer.token_ends(SENTINEL + left + right + NEXT_SAMPLE)
+    """Split and probe a separator; SEPARATOR_UNSAFE where words do not keep their ids around it.
+
+    A separator may have no ids (WordPiece, Unigram); only tokenizers that know no widths may do so.
+    """
+    left, right = (text[:-1], " ") if text.endswith(" ") else (text, "")
+    probe = SENTINEL + left + right + NEXT_SAMPLE
+    whole, ends = tokenizer.encode(probe), tokenizer.token_ends(probe)
     word_end = len(SENTINEL.encode())
     left_end = word_end + len(left.encode())
-    if word_end not in ends or left_end not in ends:
+    start, stop = bisect_right(ends, word_end), bisect_right(ends, left_end)
+    silent = start == stop and tokenizer.pieces().widths is None
+    if word_end not in ends or not (left_end in ends or silent):
         raise _unsafe(text, "a token spans the word or the sample beside it")
-    start, stop = ends.index(word_end) + 1, _last(ends, left_end) + 1
     if whole[:start] != tokenizer.encode(SENTINEL):
         raise _unsafe(text, "it changes the ids of the word before it")
     return Separator(left, right, tuple(whole[:stop]), tuple(whole[start:stop]), tuple(whole[stop:]))
@@ -133,26 +139,21 @@ class CutTester:
     def __init__(self, tokenizer: TokenizerProtocol) -> None:
         self._tokenizer = tokenizer
         self._next_word = tokenizer.encode(SENTINEL + NEXT_WORD)[-1]
-        self._known: dict[tuple[str, int], bool] = {}
+        self._known: dict[int, bool] = {}
 
     def good(self, context: str, context_ids: Sequence[int], cuts: Sequence[tuple[bytes, IntArray, int]]) -> list[bool]:
-        """Answer for each (text, ids, token count): text stands behind the context and is cut after that many ids.
-
-        The text is given up to the cut.
-        """
-        asked = [(context + raw.decode("utf-8", "replace"), count) for raw, _, count in cuts]
-        unknown = {}
-        for key, (raw, ids, count) in zip(asked, cuts, strict=True):
-            if key not in self._known:
-                self._known[key] = False
-                if ends_visibly(raw):
-                    unknown[key] = [*context_ids, *ids[:count].tolist()]
-        texts = [text + more for text, _ in unknown for more in ("", NEXT_WORD)]
-        encoded = self._tokenizer.encode_batch(texts)
-        for place, (key, ids_wanted) in enumerate(unknown.items()):
-            whole = encoded[2 * place] == ids_wanted
-            self._known[key] = whole and encoded[2 * place + 1] == [*ids_wanted, self._next_word]
-        return [self._known[key] for key in asked]
+        """Answer for each (text up to the cut, ids, token count up to the cut); the text stands behind the context."""
+        keys = [xxhash.xxh3_128_intdigest(context.encode() + raw) for raw, _, _ in cuts]
+        asked = {
+            key: (context + raw.decode(), [*context_ids, *ids[:count].tolist()])
+            for key, (raw, ids, count) in zip(keys, cuts, strict=True)
+            if key not in self._known and ends_visibly(raw)
+        }
+        encoded = self._tokenizer.encode_batch([text + more for text, _ in asked.values() for more in ("", NEXT_WORD)])
+        for place, (key, (_, wanted)) in enumerate(asked.items()):
+            stops, goes_on = encoded[2 * place : 2 * place + 2]
+            self._known[key] = stops == wanted and goes_on == [*wanted, self._next_word]
+        return [self._known.get(key, False) for key in keys]
 
 
 def ends_visibly(raw: bytes) -> bool:
@@ -165,11 +166,6 @@ def _between(ids: list[int], before: list[int], after: list[int]) -> tuple[int, 
     stop = len(ids) - len(after)
     whole = ids[: len(before)] == before and ids[stop:] == after and stop > len(before)
     return tuple(ids[len(before) : stop]) if whole else None
-
-
-def _last(values: Sequence[int], value: int) -> int:
-    """Place of the last occurrence: tokens of no width lie at the same offset."""
-    return len(values) - 1 - list(reversed(values)).index(value)
 
 
 def _unsafe(separator: str, reason: str) -> TokenizerError:

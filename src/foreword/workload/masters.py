@@ -141,10 +141,11 @@ class MasterBuilder:
         """Diagnostics so far."""
         return MasterCounts(len(self._used), self._refused, self._padding, self._reused, self._kept, self._tried)
 
-    def build(self, group: int, opening: Sequence[tuple[int, bytes]], length: int) -> Master:
-        """A master of at least ``length`` content tokens that begins with the opening words."""
+    def build(self, group: int, opening: Sequence[tuple[int, bytes]], shared: int) -> Master:
+        """A master of ``shared`` content tokens and a block more, which begins with the opening words; proved whole."""
         growth = _Growth()
-        if length > 0:
+        length = shared + self._layout.block_size
+        if shared > 0:
             for token, text in opening:
                 growth.add(np.array([token], np.int64), text, np.array([len(text)], np.int64))
             if not len(self._source.units):
@@ -154,8 +155,10 @@ class MasterBuilder:
             else:
                 self._grow_by_units(growth, group, length)
         master = growth.finished()
-        if not self._source.as_ids and self._source.tokenizer.encode(master.raw.decode()) != master.ids.tolist():
-            raise _not_proved(group)
+        if shared > 0 and not self._source.as_ids:
+            text = master.raw[: int(master.stops[shared - 1])].decode()
+            if self._source.tokenizer.encode(text) != master.ids[:shared].tolist():
+                raise _not_proved(group)
         return master
 
     def _pad(self, growth: _Growth, group: int, count: int) -> None:
@@ -199,13 +202,15 @@ class MasterBuilder:
             self._add_unit(growth, group, place, count)
 
     def _add_unit(self, growth: _Growth, group: int, place: int, count: int) -> None:
-        """Append a whole unit, or its first ``count`` tokens, words up to a boundary, and a separator."""
+        """Append a whole unit, or its first ``count`` tokens, a word or more, and a separator."""
         units = self._source.units
         if count == len(units.ids[place]):
             growth.add(units.ids[place], units.raw[place], self._unit_stops(place))
             return
         stops = self._unit_stops(place)[:count]
         growth.add(units.ids[place][:count], units.raw[place][: int(stops[-1])], stops)
+        self._pad(growth, group, 1)
+        self._padding += 1
         self._separate(growth, group)
 
     def _unit_stops(self, place: int) -> IntArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foreword.errors import TokenizerError
+from foreword.errors import ConstructionError, TokenizerError
 from foreword.terms import draw_key, permutation
 from foreword.workload.escaping import escaped
 from foreword.workload.joints import CutTester, Separator, check_words, read_separator
@@ -73,17 +73,26 @@ def gather(
 
 
 def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], need: Need) -> tuple[Master, ...]:
-    """One a group: as long as its longest shared prefix and a block, so that the next token is known."""
-    lengths = np.where(need.shared_tokens > 0, need.shared_tokens + need.layout.block_size, 0).tolist()
-    return tuple(builder.build(group, openings[group], length) for group, length in enumerate(lengths))
+    """One a group, for its longest shared prefix."""
+    return tuple(
+        builder.build(group, openings[group], shared) for group, shared in enumerate(need.shared_tokens.tolist())
+    )
 
 
 def _units(tokenizer: TokenizerProtocol, corpus: Corpus, separator: Separator, need: Need) -> Units:
     if not corpus.samples:
         return no_units()
-    if need.as_ids:
-        return read_id_units(tokenizer, corpus.samples, separator)
-    return read_units(tokenizer, corpus.samples, separator)
+    read = read_id_units if need.as_ids else read_units
+    units = read(tokenizer, corpus.samples, separator)
+    if not len(units):
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(units.dropped.items()))
+        raise ConstructionError(
+            f"CORPUS_TOO_SMALL: none of {len(corpus.samples)} samples can be joined exactly ({reasons})",
+            advice="use another corpus or separator, or source: random_tokens",
+            stage="content",
+            field="suffix.source",
+        )
+    return units
 
 
 def _id_separator(tokenizer: TokenizerProtocol, text: str) -> Separator:

@@ -138,9 +138,10 @@ def _clean(
     for sample in samples:
         text = sample.text.strip()
         problem = sample_problem(text, reserved)
-        if not problem:
+        if not problem and vocabulary.recognised:
             text = tokenizer.normalize(text).strip()
-            problem = _after_normalising(tokenizer, text, reserved, seen)
+            problem = _after_normalising(tokenizer, text, reserved)
+        problem = problem or ("repeated" if text in seen else "")
         if problem:
             dropped[problem] += 1
         else:
@@ -149,9 +150,7 @@ def _clean(
     return clean
 
 
-def _after_normalising(tokenizer: TokenizerProtocol, text: str, reserved: re.Pattern[str], seen: set[str]) -> str:
-    if text in seen:
-        return "repeated"
+def _after_normalising(tokenizer: TokenizerProtocol, text: str, reserved: re.Pattern[str]) -> str:
     if not text.isascii() and tokenizer.normalize(text) != text:
         return "normalises twice"
     return sample_problem(text, reserved)
