@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from foreword.workload.plan import Prompts
+from foreword.workload.plan import Aim, Prompts
 from foreword.workload.reach import reach_of, suggestions
 from tests.support.planning import bounds_of, hits_of, maxima, prompt_sets
 
@@ -90,7 +90,7 @@ def test_every_suggestion_is_true(groups: int, sizes: list[int], domains: int, t
     prompts, target = _sets(groups, sizes, domains), Fraction(thousandths, 1000)
     assume(reach_of(prompts, warm=False).ceiling < target <= reach_of(prompts, warm=True).ceiling)
 
-    offered = suggestions(prompts, target, warm=False)
+    offered = suggestions(prompts, target, Aim((target,), per_group=False, warm=False))
 
     for offer in offered:
         changed = _changed(prompts, offer.field, offer.text)
