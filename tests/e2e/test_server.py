@@ -379,7 +379,7 @@ async def test_the_page_is_openmetrics_when_asked(client: ClientSession) -> None
     async with client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}) as reply:
         page, kind = await reply.text(), reply.headers["Content-Type"]
 
-    families = {family.name: family.type for family in parse_openmetrics(page)}  # type: ignore[no-untyped-call]
+    families = {family.name: family.type for family in parse_openmetrics(page)}  # type: ignore[no-untyped-call]  # not annotated by the library
     assert families["vllm:prefix_cache_queries"] == "counter"
     assert kind.startswith("application/openmetrics-text")
     assert page.endswith("# EOF\n")

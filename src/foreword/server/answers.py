@@ -47,6 +47,7 @@ class Answer:
         }
         chunk = self._envelope if kind == "completion" else self._envelope | {"object": "chat.completion.chunk"}
         self._head = b"data: " + _dumps(chunk)[:-1]
+        self._frames: dict[tuple[int, str | None], tuple[bytes, bytes]] = {}
 
     def opening(self, served: Sequence[Served]) -> bytes:
         """Events before any token: chat names the role, with empty content."""
@@ -57,7 +58,7 @@ class Answer:
     def events(self, index: int, one: Served, sent: int) -> bytes:
         """Events of the tokens that a choice produced after the first ``sent``: one event a token."""
         job = one.job
-        before, after = self._around(index, None)
+        before, after = self._frame(index, None)
         pieces = self._words.pieces(one.start, sent, job.produced)
         if self._with_ids:
             ids = job.answer[sent : job.produced]
@@ -66,7 +67,7 @@ class Answer:
                 pieces[0] += b',"prompt_token_ids":' + _dumps(list(one.prompt_ids))
         if job.finish_reason is None:
             return before + (after + before).join(pieces) + after
-        last = self._around(index, job.finish_reason)[1]
+        last = self._frame(index, job.finish_reason)[1]
         return before + (after + before).join(pieces) + last
 
     def closing(self, served: Sequence[Served], *, include_usage: bool) -> bytes:
@@ -90,8 +91,14 @@ class Answer:
         """What closes the object that holds the text: chat has a delta inside the choice."""
         return b"" if self.kind == "completion" else b"}"
 
-    def _around(self, index: int, reason: str | None) -> tuple[bytes, bytes]:
-        """What stands before and after a token's text in its event."""
+    def _frame(self, index: int, reason: str | None) -> tuple[bytes, bytes]:
+        """What stands before and after a token's text in its event; encoded at its first use."""
+        frame = self._frames.get((index, reason))
+        if frame is None:
+            frame = self._frames[index, reason] = self._encode_frame(index, reason)
+        return frame
+
+    def _encode_frame(self, index: int, reason: str | None) -> tuple[bytes, bytes]:
         field = b'"text":"' if self.kind == "completion" else b'"delta":{"content":"'
         before = self._head + b',"choices":[{"index":%d,' % index + field
         close = b"" if self._with_ids else b'"' + self._close

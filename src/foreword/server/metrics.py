@@ -64,7 +64,7 @@ class Histogram:
         rows = []
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             total += count
-            spelt = floatToGoString(bound)  # type: ignore[no-untyped-call]
+            spelt = floatToGoString(bound)  # type: ignore[no-untyped-call]  # not annotated by the library
             rows.append((spelt, float(total)))
         return rows
 
