@@ -13,13 +13,13 @@ from foreword.store.corpora import load_corpus
 from foreword.store.tokenizers import LoadedTokenizer, load_tokenizer
 from foreword.workload.content import ComposedPrompt, ContentPlan
 from foreword.workload.tokens import Frame
-from foreword.workload.units import Corpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foreword.workload.content import Composer
     from foreword.workload.stories import StoryLanguage
+    from foreword.workload.units import Corpus
 
 
 @cache

@@ -35,15 +35,22 @@ def _texts() -> list[str]:
     return [*english, *(story(index, 3, "zh") for index in range(300)), *([words] * 30), *_SLASHES]
 
 
+def _bytes() -> pre_tokenizers.ByteLevel:
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
+
+
 def _byte_level(pattern: str) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     split = pre_tokenizers.Split(Regex(pattern), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, False, False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, _bytes()])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(
-        _texts(), trainers.BpeTrainer(vocab_size=2_500, show_progress=False, initial_alphabet=alphabet, special_tokens=["<|im_end|>"])
+        _texts(),
+        trainers.BpeTrainer(
+            vocab_size=2_500, show_progress=False, initial_alphabet=alphabet, special_tokens=["<|im_end|>"]
+        ),
     )
     return tokenizer
 

@@ -28,17 +28,21 @@ _SIGNS = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _SLASHED_SIGNS = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
+_DEEPSEEK_TEXT = (
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+)
+
 KNOWN_PATTERNS = frozenset(
     {
         r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        "|".join([_CONTRACTIONS, _WORD, r"\p{N}", _SIGNS, _BLANKS]),
-        "|".join([_CONTRACTIONS, _WORD, r"\p{N}{1,3}", _SIGNS, _BLANKS]),
+        rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}|{_SIGNS}|{_BLANKS}",
+        rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}{{1,3}}|{_SIGNS}|{_BLANKS}",
         "|".join([*(f"{word}{_CONTRACTIONS}?" for word in _CASED), r"\p{N}{1,3}", _SLASHED_SIGNS, _BLANKS]),
         "|".join([*_CASED, r"\p{N}", _SLASHED_SIGNS, _BLANKS]),
         r"\p{N}{1,3}",
         "[一-龥\u3040-ゟ゠-ヿ]+",
-        "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
-        "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+        _DEEPSEEK_TEXT,
     }
 )
 """Pre-tokenizer patterns in which no alternative matches *visible, space, letter*, by their exact text: GPT-2, Qwen,
@@ -79,7 +83,8 @@ def family_of(definition: dict[str, Any]) -> Family:
             return Family.BYTE_BPE
         case "BPE" if any(map(_marks_spaces, _leaves(definition.get("normalizer")))):
             return Family.SENTENCEPIECE_BPE
-    return Family.UNKNOWN
+        case _:
+            return Family.UNKNOWN
 
 
 def keeps_ascii(definition: dict[str, Any]) -> bool:
@@ -116,17 +121,14 @@ def _leaves(node: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 
 def _marks_spaces(leaf: dict[str, Any]) -> bool:
-    return leaf["type"] == "Replace" and leaf["content"] == _SPACE and leaf["pattern"] == {"String": " "}
+    return leaf["type"] == "Replace" and (leaf["content"], leaf["pattern"]) == (_SPACE, {"String": " "})
 
 
 def _known_split(leaf: dict[str, Any]) -> bool:
-    match leaf["type"]:
-        case "ByteLevel":
-            return not leaf.get("add_prefix_space", False)
-        case "Split":
-            known = leaf["pattern"].get("Regex") in KNOWN_PATTERNS
-            return known and not leaf.get("invert", False) and leaf["behavior"] == "Isolated"
-    return False
+    if leaf["type"] == "ByteLevel":
+        return not leaf.get("add_prefix_space", False)
+    known = leaf["type"] == "Split" and leaf["pattern"].get("Regex") in KNOWN_PATTERNS
+    return known and not leaf.get("invert", False) and leaf["behavior"] == "Isolated"
 
 
 def _entries(model: dict[str, Any]) -> dict[str, int]:

@@ -162,10 +162,21 @@ class Composer:
         return dict(zip(self._plan.group_ids, self._materials.masters, strict=True))
 
     @property
+    def proof_level(self) -> Literal["none", "window", "full", "ids"]:
+        """Level that is really used: ``full`` where joints are not proved by rule, ``ids`` where nothing is encoded."""
+        if self._plan.as_ids:
+            return "ids"
+        by_rule = self._materials.proved_by_rule or self._options.proof != "window"
+        return self._options.proof if by_rule else "full"
+
+    @property
     def diagnostics(self) -> dict[str, object]:
-        """Counts of what preparing met: words, samples, joints, masters, expected extra hits."""
+        """Counts of what preparing met: words, samples, joints, masters; and what a user should know."""
         extra = self._beyond_first_token()
-        return {**self._materials.diagnostics, "requests_beyond_first_token": extra}
+        warnings = [*self._materials.warnings]
+        if extra:
+            warnings.append(f"{extra} requests must share their first private token with another: expect extra hits")
+        return {**self._materials.diagnostics, "requests_beyond_first_token": extra, "warnings": warnings}
 
     def compose(self, numbers: Sequence[int] | IntArray) -> list[ComposedPrompt]:
         """The prompts of these requests, proved as the options say."""
@@ -242,7 +253,7 @@ class Composer:
         drafts = self._drafts(jobs, retry=0)
         prompts = [self._prompt(draft) for draft in drafts]
         full = self._full[np.minimum(jobs.number, len(self._plan))]
-        level = "none" if self._plan.as_ids else self._options.proof
+        level = "none" if self.proof_level == "ids" else self.proof_level
         wrong, counts = self._prover.check(drafts, prompts_of(prompts), full=full, level=level)
         for row in wrong:
             prompts[row] = self._repaired(_row(jobs, row))

@@ -156,8 +156,8 @@ class MasterBuilder:
                 self._grow_by_units(growth, group, length)
         master = growth.finished()
         if shared > 0 and not self._source.as_ids:
-            text = master.raw[: int(master.stops[shared - 1])].decode()
-            if self._source.tokenizer.encode(text) != master.ids[:shared].tolist():
+            whole = master.raw[: int(master.stops[shared - 1])].decode()
+            if self._source.tokenizer.encode(whole) != master.ids[:shared].tolist():
                 raise _not_proved(group)
         return master
 

@@ -50,6 +50,7 @@ class Materials:
     cuts: CutTester | None
     proved_by_rule: bool
     diagnostics: Mapping[str, object]
+    warnings: tuple[str, ...]
     _longest: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def longest_cut(self, unit: int, most: int) -> int:

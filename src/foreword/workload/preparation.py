@@ -14,13 +14,16 @@ from foreword.workload.joints import CutTester, Separator, check_words, read_sep
 from foreword.workload.masters import Layout, MasterBuilder, MasterSource
 from foreword.workload.materials import Materials
 from foreword.workload.suffix import suffix_pool
+from foreword.workload.tokens import Family
 from foreword.workload.units import no_units, read_id_units, read_units
 from foreword.workload.vocabulary import Lexicon, Words, id_lexicon, proved_by_rule, read_lexicon
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from foreword.terms import IntArray
     from foreword.workload.masters import Master
-    from foreword.workload.tokens import TokenizerProtocol
+    from foreword.workload.tokens import TokenizerProtocol, Vocabulary
     from foreword.workload.units import Corpus, Units
 
 
@@ -69,6 +72,7 @@ def gather(
         cuts=None if need.as_ids else CutTester(tokenizer),
         proved_by_rule=proved_by_rule(tokenizer.pieces()),
         diagnostics=_diagnostics(lexicon, starts, units, builder),
+        warnings=tuple(_warnings(tokenizer.pieces(), units, builder)),
     )
 
 
@@ -143,6 +147,16 @@ def _not_enough(count: int, groups: int, reserve: int) -> TokenizerError:
         stage="content",
         field="prefix.groups",
     )
+
+
+def _warnings(vocabulary: Vocabulary, units: Units, builder: MasterBuilder) -> Iterator[str]:
+    """What a user should know about text that is exact all the same."""
+    if vocabulary.family in {Family.WORDPIECE, Family.UNIGRAM}:
+        yield f"no known server has a prefix cache for a {vocabulary.family} tokenizer"
+    if units.replacement_characters:
+        yield f"{units.replacement_characters} samples hold U+FFFD, as their source does"
+    if builder.counts.reused:
+        yield f"{builder.counts.reused} samples stand in the masters of two groups: the corpus is small"
 
 
 def _diagnostics(lexicon: Lexicon, starts: Words, units: Units, builder: MasterBuilder) -> dict[str, object]:

@@ -69,8 +69,6 @@ class Prover:
         """Rows that are wrong, and counts; rows marked ``full`` are encoded whole at any level but ``none``."""
         if level == "none":
             return [], ProofCounts()
-        if level == "window" and not self._materials.proved_by_rule:
-            level = "full"
         whole = [row for row in range(len(drafts)) if level == "full" or full[row]]
         wrong = self._wrong_in_full(whole, prompts)
         windows = [] if level == "full" else [w for row, draft in enumerate(drafts) for w in self._windows(row, draft)]
