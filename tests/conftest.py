@@ -30,15 +30,6 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of one server in one worker, so that it is started once."""
-    for item in items:
-        for name in ("mocker", "real"):
-            if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.xdist_group(name))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out a test whose group cannot run; fail it where the group is required."""
     for name, group in GROUPS.items():
@@ -121,6 +112,6 @@ def tiny_model() -> Path:
 
 @pytest.fixture(scope="session")
 def mocker(mocker_venv: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a Dynamo mocker with blocks of 16 tokens; one for the session."""
+    """Base URL of a Dynamo mocker with blocks of 16 tokens; one for each process of the test run."""
     with mocker_server(mocker_venv, tiny_model, tmp_path_factory.mktemp("mocker"), block_size=16) as url:
         yield url
