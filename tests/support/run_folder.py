@@ -160,7 +160,11 @@ def _write_dataset(
             }
         )  # fmt: skip
     _jsonl(folder / "request_metadata.jsonl", rows)
-    total, hits = sum(one.input_len for one in plan), sum(designed)
+    (folder / "manifest.json").write_text(json.dumps(_manifest(shape, plan, sum(designed))))
+
+
+def _manifest(shape: RunShape, plan: list[Planned], hits: int) -> dict[str, Any]:
+    total = sum(one.input_len for one in plan)
     groups = [
         {
             "group_id": group, "request_count": sum(one.group == group for one in plan),
@@ -173,7 +177,7 @@ def _write_dataset(
     ]  # fmt: skip
     deviation = hits / total - shape.target
     status = "PASS" if abs(deviation) <= 0.01 else "PASS_WITH_WARNING" if abs(deviation) <= 0.02 else "FAIL"
-    manifest = {
+    return {
         "schema_version": 1, "state": "complete", "dataset_id": "demo-set", "generator_version": "0.1.0",
         "seed": 42, "tokenizer": {"name": "/home/someone/models/qwen/tokenizer.json", "sha256": "ab" * 32},
         "block_size": shape.block_size, "request_count": len(plan), "execution_mode": shape.mode,
@@ -190,7 +194,6 @@ def _write_dataset(
         },
         "later_field": {"of": "another release"},
     }  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 def _write_runtime(folder: Path, shape: RunShape, plan: list[Planned]) -> None:

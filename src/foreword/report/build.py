@@ -105,7 +105,9 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
         remainder=remainder,
         max_in_flight=k,
         concurrency_floor_ratio=None if floor is None else float(floor),
-        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, k),
+        checks=()
+        if remainder is Remainder.NONE
+        else cause_checks(evidence, proofs, k, gain=(ladder.remainder or 0) > 0),
     )
 
 

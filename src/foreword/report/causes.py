@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from foreword.report.document import TokenProof
     from foreword.report.evidence import Evidence
 
+ONLY_LOSES = "it can only take hits away; here are more than predicted"
 
-def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], k: int | None) -> tuple[CauseCheck, ...]:
-    """What this run says about each cause, found ones first."""
+
+def cause_checks(
+    evidence: Evidence, proofs: tuple[TokenProof, ...], k: int | None, *, gain: bool
+) -> tuple[CauseCheck, ...]:
+    """What this run says about each cause, found ones first; causes that only lose hits cannot explain a gain."""
+    losing = (_concurrency(k), _routing(evidence), _capacity(evidence))
     checks = (
         _residual_cache(evidence),
         _block_size(evidence),
-        _concurrency(k),
-        _routing(evidence),
-        _capacity(evidence),
+        *(_check(one.cause, found=False, evidence=ONLY_LOSES) if gain else one for one in losing),
         _counter_window(proofs),
         _restarts(evidence),
         _external_tier(evidence),

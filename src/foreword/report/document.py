@@ -72,10 +72,16 @@ class ConstructionVerdict(Model):
 
 
 class RunVerdict(Model):
-    """How well the run meets its design (RFC 3.3.21)."""
+    """How well the run meets its design (RFC 3.3.21).
+
+    Measured is compared with ``design_hit_ratio``: the designed ratio, or, when requests failed or were not sent, the
+    design replayed for those that succeeded (``design_replayed``), so that a failure does not look like a miss.
+    """
 
     verdict: RuntimeVerdict
     deviation_points: float | None
+    design_hit_ratio: float | None
+    design_replayed: bool
     guide_points: float
     guide_case: str
 

@@ -152,6 +152,13 @@ def _replayed(name: RungName, evidence: Evidence, server: ServerModel) -> Rung |
     return make_rung(name, int(hits[counted].sum()), int(tokens.sum()))
 
 
+def design_of_served(evidence: Evidence) -> Rung | None:
+    """The design, replayed for the requests that succeeded (X23): planned lengths on the planned server."""
+    hits = predicted_hits(evidence.requests, evidence.planned_server, served=evidence.served)
+    counted = evidence.served & evidence.requests.counted
+    return make_rung(RungName.SERVED, int(hits[counted].sum()), int(evidence.requests.input_len[counted].sum()))
+
+
 def _served_rung(evidence: Evidence) -> Rung | None:
     """Rung of the requests that succeeded (and, when usage is partial, of those that reported)."""
     counted = evidence.results.ok if evidence.measured is None else evidence.measured.counted

@@ -172,10 +172,11 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
             place = "within"
         case RuntimeVerdict.OUTSIDE_GUIDE:
             place = "outside"
+    design = " of the requests that succeeded" if run.design_replayed else ""
     joined = "and" if place == "within" and construction.status is not Status.FAIL else "but"
     return (
         f"{built}, {joined} the server served {percent(measured)} of the prompt tokens from its cache: "
-        f"{points(run.deviation_points)} from the design, {place} the guide of {run.guide_points:g} pp "
+        f"{points(run.deviation_points)} from the design{design}, {place} the guide of {run.guide_points:g} pp "
         f"for {run.guide_case}."
     )
 
@@ -235,16 +236,17 @@ def watermark_caption(shown: int, total: int) -> str:
 NO_REMAINDER = "Nothing was measured, so the ladder ends at its last replay."
 
 
-def remainder(kind: Remainder, step: str, suspects: Sequence[str]) -> str:
-    """Sentence about the last step of a ladder, with the causes that the run does not rule out."""
-    left = f" Not ruled out: {', '.join(suspects)}." if suspects else ""
+def remainder(kind: Remainder, step: str, *, found: Sequence[str], left: Sequence[str]) -> str:
+    """Sentence about the last step of a ladder, with the causes that were found and those that are left open."""
+    causes = f" Found: {', '.join(found)}." if found else ""
+    causes += f" Not ruled out: {', '.join(left)}." if left else ""
     match kind:
         case Remainder.NONE:
-            return "The replay of this run gives exactly what was measured; nothing is left to explain."
+            return "The replay of this run gives exactly the total that was measured; nothing is left to explain."
         case Remainder.NOT_SIMULATED:
             return f"The last step of {step} is the effect of {REMAINDERS[kind]}."
         case Remainder.UNEXPLAINED:
-            return f"The last step of {step} is unexplained: no replay of this release gives it.{left}"
+            return f"The last step of {step} is unexplained: no replay of this release gives it.{causes}"
 
 
 def concurrency_bound(in_flight: int, floor: float) -> str:

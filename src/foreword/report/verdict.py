@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from foreword.collect.ladder import RungName
 from foreword.report import text
 from foreword.report.document import ConstructionVerdict, Headline, RunVerdict
+from foreword.report.evidence import design_of_served
 from foreword.terms import ExecutionMode, Pass, RuntimeVerdict, Semantics
 
 if TYPE_CHECKING:
@@ -70,13 +71,18 @@ def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
 def _run_verdict(record: RunRecord, evidence: Evidence, designed: Rung, measured: Rung | None) -> RunVerdict:
     domains = max(len(evidence.plan.domain_ids), record.manifest.routing.dp_size, len(record.run.urls))
     points, case = guide(record.manifest, len(evidence.plan.group_ids), domains)
-    if measured is None:
-        return RunVerdict(verdict=RuntimeVerdict.UNPROVEN, deviation_points=None, guide_points=points, guide_case=case)
-    deviation = measured.ratio - designed.ratio
-    within = abs(deviation) <= Fraction(points, 100)
+    whole = bool(evidence.results.ok.all())
+    design = designed if whole else design_of_served(evidence)
+    deviation = None if measured is None or design is None else measured.ratio - design.ratio
+    verdict = RuntimeVerdict.UNPROVEN
+    if deviation is not None:
+        within = abs(deviation) <= Fraction(points, 100)
+        verdict = RuntimeVerdict.WITHIN_GUIDE if within else RuntimeVerdict.OUTSIDE_GUIDE
     return RunVerdict(
-        verdict=RuntimeVerdict.WITHIN_GUIDE if within else RuntimeVerdict.OUTSIDE_GUIDE,
-        deviation_points=float(deviation * 100),
+        verdict=verdict,
+        deviation_points=None if deviation is None else float(deviation * 100),
+        design_hit_ratio=None if design is None else float(design.ratio),
+        design_replayed=not whole,
         guide_points=points,
         guide_case=case,
     )

@@ -78,8 +78,11 @@ def ladder_view(ladder: LadderSection) -> LadderView:
 
 
 def _remainder(ladder: LadderSection, step: str) -> str:
-    suspects = [check.cause for check in ladder.checks if check.finding is not Finding.RULED_OUT]
-    return text.remainder(ladder.remainder, step, suspects)
+    causes = {
+        finding: [check.cause for check in ladder.checks if check.finding is finding]
+        for finding in (Finding.FOUND, Finding.OPEN)
+    }
+    return text.remainder(ladder.remainder, step, found=causes[Finding.FOUND], left=causes[Finding.OPEN])
 
 
 def _bound(ladder: LadderSection) -> str:

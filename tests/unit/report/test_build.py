@@ -79,6 +79,17 @@ def test_failures_are_replayed_not_blamed_on_the_server(report_of: ReportOf) -> 
     assert codes(document) == {"FAILED_REQUESTS"}
 
 
+def test_a_limited_run_is_judged_by_the_design_of_what_was_sent(report_of: ReportOf) -> None:
+    """The first requests hit less than the whole set; a run of them alone is no deviation of the server."""
+    document = report_of(RunShape(drops=lambda at: at >= 12, extra={"max_requests": 12}))
+
+    run = document.headline.runtime
+    assert run.design_replayed
+    assert (run.verdict, run.deviation_points) == (RuntimeVerdict.WITHIN_GUIDE, 0.0)
+    assert run.design_hit_ratio == document.headline.measured_hit_ratio != document.headline.designed_hit_ratio
+    assert not codes(document)
+
+
 def test_another_block_size_is_an_alarm_and_a_rung(report_of: ReportOf) -> None:
     """A server with other blocks is announced loudly, and its effect is a step of its own."""
     plan = make_plan(RunShape())
@@ -100,6 +111,7 @@ def test_a_cache_that_was_not_empty_is_found(report_of: ReportOf) -> None:
     assert document.passes[0].ladder.remainder is Remainder.UNEXPLAINED
     assert checks["residual cache before the run"] is Finding.FOUND
     assert checks["wrong block size"] is Finding.RULED_OUT
+    assert checks["capacity and eviction"] is Finding.RULED_OUT  # it could only lose hits, and here are more
 
 
 def test_lost_visibility_is_put_down_to_concurrency(report_of: ReportOf) -> None:
