@@ -26,9 +26,14 @@ from tests.support.content import (
 )
 
 if TYPE_CHECKING:
-    from foreword.workload.content import Composer
+    import random
+    from collections.abc import Callable
 
-_SOURCES = {
+    from foreword.workload.content import Composer
+    from foreword.workload.stories import StoryLanguage
+    from foreword.workload.units import Corpus
+
+_SOURCES: dict[str, Callable[[], Corpus]] = {
     "en": few_stories,
     "zh": lambda: few_stories("zh"),
     "mixed": lambda: few_stories("mixed"),
@@ -112,13 +117,13 @@ def test_token_granular_prompts_share_not_a_token_more_than_planned(plan: Conten
 
 @settings(max_examples=10)
 @given(plans(), st.integers(1, 13), st.randoms(use_true_random=False))
-def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: int, chance: object) -> None:
+def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: int, chance: random.Random) -> None:
     """A prompt depends on its number alone, also in a composer that was built anew."""
     options = ContentOptions(proof="none")
     whole = prepare(builtin_tokenizer(), few_stories(), plan, options).compose(range(len(plan)))
     anew = prepare(builtin_tokenizer(), few_stories(), plan, options)
     numbers = list(range(len(plan)))
-    chance.shuffle(numbers)  # type: ignore[attr-defined] - hypothesis types its random source loosely
+    chance.shuffle(numbers)
 
     for start in range(0, len(plan), size):
         chunk = numbers[start : start + size]
@@ -157,10 +162,10 @@ def test_a_prompt_does_not_repeat_a_sample() -> None:
 
 
 @pytest.mark.parametrize("source", ["en", "zh"])
-def test_most_prompts_end_with_a_whole_story(source: str) -> None:
+def test_most_prompts_end_with_a_whole_story(source: StoryLanguage) -> None:
     """The last sample is chosen by its length, so that few prompts are filled up with words."""
     plan = spread_plan(200, block_size=16, lengths=(700, 900))
-    composer = prepare(builtin_tokenizer(), few_stories(source, 2_000), plan)  # type: ignore[arg-type] - both are languages
+    composer = prepare(builtin_tokenizer(), few_stories(source, 2_000), plan)
 
     ends = [text_of(prompt).rsplit("\n", 1)[-1] for prompt in composer.compose(range(200))]
     whole = [

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pytest
 
 from foreword.workload.stories import StoryLanguage, pool, story
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _STEP = re.compile(r"(\d+) ?([-+*/×÷]) ?(\d+) ?= ?\$?(\d+)")
-_APPLY = {
+_APPLY: dict[str, Callable[[int, int], int | Fraction]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
