@@ -38,6 +38,7 @@ class FakeOpenAI:
     answer: Answer | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    broken_status: int | None = None
     drains_after: int = 10**9
     resets: int = 0
     queries: int = 0
@@ -116,6 +117,8 @@ class FakeOpenAI:
         body = await request.json()
         if self.refuses_salt and "cache_salt" in body:
             return web.json_response({"error": {"message": "Unsupported parameter(s): cache_salt"}}, status=400)
+        if self.broken_status is not None:
+            return web.json_response({"error": {"message": "no room"}}, status=self.broken_status)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         if self.answer is not None and not is_probe(body):

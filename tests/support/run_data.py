@@ -35,9 +35,9 @@ SMALL_COLD_HITS, SMALL_HOT_HITS, SMALL_TOKENS = 20, 36, 80
 
 
 def token_ids(number: int, plan: Planned) -> list[int]:
-    """Prompt of a request: its group's master, then ids of its own."""
-    master = [1000 * (1 + ord(plan.group)) + position for position in range(plan.shared)]
-    return master + [10_000_000 + 1000 * number + position for position in range(plan.length - plan.shared)]
+    """Prompt of a request (number below 60): its group's master, then ids of its own, all below 8,192."""
+    master = [400 * (ord(plan.group) - ord("a") + 1) + position for position in range(plan.shared)]
+    return master + [2000 + 100 * number + position for position in range(plan.length - plan.shared)]
 
 
 def write_dataset(folder: Path, plans: tuple[Planned, ...] = SMALL, **changes: object) -> Path:
@@ -105,7 +105,7 @@ def _warmup_rows(plans: tuple[Planned, ...], prompt_format: str) -> list[dict[st
         rows.append(
             {
                 "request_id": f"w{number}",
-                **_prompt(token_ids(900 + number, longest), prompt_format),
+                **_prompt(token_ids(50 + number, longest), prompt_format),
                 "max_tokens": 2,
                 "prefix_group_id": plan.group,
                 "planned_dp_id": plan.dp,
