@@ -157,7 +157,7 @@ def _demo_server() -> ServerConfig:
     """Slow enough at prefill that a hit shows in the time to first token."""
     from foreword.config.server import ServerConfig
 
-    return ServerConfig(port=0, prefill_tokens_per_s=20_000.0, decode_tokens_per_s=1_000.0)
+    return ServerConfig(port=0, prefill_tokens_per_s=20_000.0, decode_tokens_per_s=1_000.0, capacity_blocks=16_384)
 
 
 def construction_exit_code(plan: Design, *, strict: bool) -> int:

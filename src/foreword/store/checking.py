@@ -1,4 +1,9 @@
-"""Checks a data-set folder: digests, metadata, every prompt re-encoded and replayed, and composed again if possible."""
+"""Checks a data-set folder.
+
+The manifest's config is planned again, and every number of the files is compared with that plan; every prompt is
+encoded again and its blocks are replayed; and where tokenizer and corpus are at hand, every prompt is composed again.
+A data set of another version is held to its own metadata instead: watermarks and hits follow from lengths and lanes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from foreword._version import __version__
 from foreword.config.dataset import ROOT, DatasetConfig
-from foreword.errors import ForewordError, TokenizerError
-from foreword.simulate.design import Facts
+from foreword.engines.registry import PROFILES
+from foreword.errors import ForewordError
+from foreword.simulate.compare import Roll, difference_problems
+from foreword.simulate.design import Design, Facts, design
+from foreword.simulate.documents import manifest_document, request_rows, validation_document
 from foreword.simulate.validate import (
     Layout,
     Problem,
@@ -23,8 +32,8 @@ from foreword.simulate.validate import (
 from foreword.simulate.verdict import percent
 from foreword.store.configs import with_sources
 from foreword.store.dataset import DATA, MANIFEST, METADATA, REPORT, WARMUP
+from foreword.store.encoding import Encoder
 from foreword.store.reading import (
-    Columns,
     DataRow,
     WarmupRow,
     digest_problems,
@@ -32,19 +41,18 @@ from foreword.store.reading import (
     read_data,
     read_document,
     read_manifest,
+    read_rows,
     read_warmup,
-    row_problems,
 )
-from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
-from foreword.store.workshop import Order, Workshop, open_workshop
-from foreword.terms import IntArray, PromptFormat
+from foreword.store.workshop import WARMUP_OUTPUT_TOKENS, Order, Workshop, open_workshop
+from foreword.terms import IntArray, request_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _CHUNK = 256
-_ANY_ID = 2**31
+_STATUSES = ("unique", "repaired", "conflict")
 
 
 @dataclass(slots=True)
@@ -101,177 +109,142 @@ class Check:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """What each request should be, in send order; ``max_tokens`` and ``prompts`` are known to a plan only."""
+
+    names: Sequence[str]
+    group: Sequence[str]
+    dp: IntArray
+    input_len: IntArray
+    prefix_len: IntArray
+    cold_hit: IntArray
+    hot_hit: IntArray
+    max_tokens: IntArray | None
+    fingerprints: Sequence[str]
+
+    @classmethod
+    def of_design(cls, planned: Design, fingerprints: Sequence[str]) -> _Truth:
+        order = planned.order
+        groups = planned.groups.of_request[order].tolist()
+        return cls(
+            names=[request_id(index) for index in order.tolist()],
+            group=[planned.groups.ids[group] for group in groups],
+            dp=planned.lanes.dp[order],
+            input_len=planned.prompts.input_len[order],
+            prefix_len=planned.plan.prefix_len[order],
+            cold_hit=planned.prediction.cold_hit,
+            hot_hit=planned.prediction.hot_hit,
+            max_tokens=planned.output_len[order],
+            fingerprints=fingerprints,
+        )
+
+    def lanes(self, *, local: bool) -> dict[tuple[str, int], int]:
+        """Longest shared prefix of each group and cache domain."""
+        longest: dict[tuple[str, int], int] = {}
+        domains = (self.dp if local else np.zeros_like(self.dp)).tolist()
+        for group, domain, shared in zip(self.group, domains, self.prefix_len.tolist(), strict=True):
+            longest[group, domain] = max(longest.get((group, domain), 0), shared)
+        return longest
+
+
 def check_dataset(
     dataset: Path, *, tokenizer: str | None, corpus: Path | None, progress: Callable[[int, int], None]
 ) -> Check:
-    """Prove Laws 4 and 5 on the files alone and compare every stated number with its own computation."""
+    """Prove Laws 4 and 5 on the files alone and compare every stated number with its own computation.
+
+    Raises ``DataError`` for files that cannot be read, ``TokenizerError`` where the tokenizer is not at hand.
+    """
     manifest, layout = read_manifest(dataset)
     check = Check(str(manifest.get("dataset_id")))
     check.problems += digest_problems(dataset, manifest)
-    columns = read_columns(dataset, group_ids=[str(row.get("group_id")) for row in manifest.get("groups", [])])
-    _check_documents(check, dataset, manifest, layout, columns)
-    encoder = _Encoder.of(manifest, layout, tokenizer, check)
+    encoder = Encoder.of(manifest, tokenizer)
+    check.problems += encoder.problems(manifest)
+    planned = _replan(check, manifest, layout, encoder)
+    truth = _held_to_plan(check, dataset, manifest, planned) if planned else _held_to_itself(check, dataset, manifest)
+    check.input_tokens = int(truth.input_len.sum())
+    maker = _maker(check, manifest, planned, (tokenizer, corpus)) if planned else None
     replay = Replay(layout)
-    _check_warmup(check, encoder, replay, columns, read_warmup(dataset))
-    maker = _maker(check, manifest, layout, (tokenizer, corpus))
-    done, total = 0, len(columns.classes)
-    for rows in read_data(dataset, chunk=_CHUNK):
-        _check_chunk(check, encoder, replay, columns, (rows, done, maker))
-        done += len(rows)
-        progress(done, total)
-    if done != total:
-        check.problems.append(Problem(DATA, "rows", f"has {done} requests, the metadata has {total}"))
+    _check_warmup(check, encoder, replay, truth, (read_warmup(dataset), maker))
+    _check_prompts(check, encoder, replay, truth, (dataset, maker, progress))
     check.checked, check.wrong = replay.checked, replay.wrong
     check.cold_hit_tokens, check.hot_hit_tokens = replay.cold_hit_tokens, replay.hot_hit_tokens
     return check
 
 
-def _check_documents(check: Check, dataset: Path, manifest: dict[str, Any], layout: Layout, columns: Columns) -> None:
-    metadata = columns.metadata
-    check.input_tokens = int(metadata.input_len.sum())
-    if manifest.get("request_count") != len(columns.classes):
-        message = f"says {manifest.get('request_count')}, the metadata has {len(columns.classes)} rows"
-        check.problems.append(Problem(MANIFEST, "request_count", message))
-    if not columns.classes:
-        check.problems.append(Problem(METADATA, "rows", "has none"))
-        return
-    check.problems += check_metadata(metadata, layout, written=columns.written, classes=columns.classes)
-    report = read_document(dataset, REPORT)
-    check.problems += check_totals(metadata, layout, manifest["theoretical_result"], file=MANIFEST)
-    check.problems += check_totals(metadata, layout, report, file=REPORT)
-    check.problems += check_groups(metadata, manifest.get("groups", []), file=MANIFEST)
-    check.problems += check_groups(metadata, report.get("groups", []), file=REPORT)
-    for index, ratio in enumerate(columns.ratios):
-        true = int(columns.written["expected_hit_len"][index]) / int(metadata.input_len[index])
-        if ratio != true:
-            message = f"says {ratio}, its tokens give {true}"
-            check.problems.append(Problem(METADATA, "expected_hit_ratio", message, metadata.request_ids[index]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Encoder:
-    """Turns rows into token ids as the engine sees them."""
-
-    tokenizer: LoadedTokenizer | None
-    head: IntArray
-    tail: IntArray
-    vocab_size: int
-
-    @classmethod
-    def of(cls, manifest: dict[str, Any], layout: Layout, given: str | None, check: Check) -> _Encoder:
-        kind = PromptFormat(manifest.get("prompt_format", PromptFormat.COMPLETIONS_TEXT))
-        stated = manifest.get("tokenizer", {})
-        if kind is PromptFormat.COMPLETIONS_IDS:
-            nothing = np.zeros(0, dtype=np.int64)
-            return cls(None, nothing, nothing, int(stated.get("vocab_size") or 0))
-        tokenizer = _tokenizer(given or str(manifest.get("config", {}).get("tokenizer", "builtin")))
-        if tokenizer.sha256 != stated.get("sha256"):
-            check.problems.append(Problem(MANIFEST, "tokenizer.sha256", f"is not that of {tokenizer.name}"))
-        frame = frame_for(tokenizer, kind)
-        if (len(frame.head_ids), len(frame.tail_ids)) != (layout.head_len, layout.tail_len):
-            check.problems.append(Problem(MANIFEST, "frame", f"is not what {tokenizer.name} puts around a prompt"))
-        head, tail = (np.asarray(ids, dtype=np.int64) for ids in (frame.head_ids, frame.tail_ids))
-        return cls(tokenizer, head, tail, tokenizer.vocab_size)
-
-    def encode(self, rows: Sequence[DataRow]) -> list[IntArray | None]:
-        """Ids of each row, or ``None`` where it holds no prompt of the data set's kind."""
-        if self.tokenizer is None:
-            return [None if row.prompt_token_ids is None else self._own(row.prompt_token_ids) for row in rows]
-        encoded = self.tokenizer.encode_batch([row.prompt or "" for row in rows])
-        return [
-            None if row.prompt is None else np.concatenate((self.head, np.asarray(ids, dtype=np.int64), self.tail))
-            for row, ids in zip(rows, encoded, strict=True)
-        ]
-
-    def _own(self, ids: list[int]) -> IntArray | None:
-        found = np.asarray(ids, dtype=np.int64)
-        limit = self.vocab_size or _ANY_ID
-        inside = len(found) > 0 and int(found.min()) >= 0 and int(found.max()) < limit
-        return found if inside else None
-
-
-def _tokenizer(spec: str) -> LoadedTokenizer:
+def _replan(check: Check, manifest: dict[str, Any], layout: Layout, encoder: Encoder) -> Design | None:
+    """The design of the manifest's config, where this version made the data set."""
+    made_by = manifest.get("generator_version")
+    if made_by != f"foreword {__version__}":
+        check.not_recomposed_because = f"it was made by {made_by}, this is foreword {__version__}"
+        return None
     try:
-        return load_tokenizer(spec)
-    except TokenizerError as failure:
-        raise TokenizerError(failure.message, advice="name the tokenizer's file with --tokenizer") from None
+        config = DatasetConfig.parse(manifest.get("config") or {}, root=ROOT)
+        size = config.block_size if isinstance(config.block_size, int) else layout.block_size
+        return design(config, Facts(size, PROFILES[config.engine].hit_rule, len(encoder.head), len(encoder.tail)))
+    except ForewordError as failure:
+        check.problems.append(Problem(MANIFEST, "config", failure.message))
+        check.not_recomposed_because = "its config is damaged"
+        return None
 
 
-def _check_warmup(check: Check, encoder: _Encoder, replay: Replay, columns: Columns, rows: Sequence[WarmupRow]) -> None:
-    """Replay the warm-up, and see that it covers every lane's longest prefix."""
-    metadata, covered = columns.metadata, {}
-    for row, ids in zip(rows, encoder.encode(rows), strict=True):
-        if ids is None or len(ids) != row.input_len:
-            found = "no such tokens" if ids is None else f"{len(ids)} tokens"
-            message = f"says {row.input_len}, but the prompt has {found}"
-            check.problems.append(Problem(WARMUP, "input_len", message, row.request_id))
-        else:
-            replay.warm_up(ids, dp=row.planned_dp_id)
-        covered[row.prefix_group_id, row.planned_dp_id if replay.layout.local else 0] = row.planned_prefix_len
-    domain = metadata.dp if replay.layout.local else np.zeros_like(metadata.dp)
-    needed: dict[tuple[str, int], int] = {}
-    for group, rank, shared in zip(metadata.group.tolist(), domain.tolist(), metadata.prefix_len.tolist(), strict=True):
-        lane = (metadata.group_ids[group], rank)
-        needed[lane] = max(needed.get(lane, 0), shared)
-    for lane, shared in needed.items():
-        if covered.get(lane) != shared:
-            message = (
-                f"covers {covered.get(lane)} tokens of group {lane[0]} on rank {lane[1]}, its requests share {shared}"
-            )
-            check.problems.append(Problem(WARMUP, "planned_prefix_len", message))
-
-
-def _check_chunk(
-    check: Check,
-    encoder: _Encoder,
-    replay: Replay,
-    columns: Columns,
-    work: tuple[Sequence[DataRow], int, Workshop | None],
-) -> None:
-    rows, start, maker = work
-    metadata, written = columns.metadata, columns.written
-    check.problems += row_problems(rows, columns, start)
-    rows = rows[: len(columns.classes) - start]
-    for index, (row, ids) in enumerate(zip(rows, encoder.encode(rows), strict=True), start=start):
-        if ids is None:
-            check.problems.append(
-                Problem(DATA, "prompt", "is missing, or holds ids that the tokenizer lacks", row.request_id)
-            )
+def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned: Design) -> _Truth:
+    """Compare both documents and every row of the metadata with the plan."""
+    check.problems += difference_problems(manifest_document(planned, {}), manifest, file=MANIFEST)
+    stated = validation_document(planned, {})
+    del stated["warnings"]
+    check.problems += difference_problems(stated, read_document(dataset, REPORT), file=REPORT)
+    order = planned.order.tolist()
+    roll = Roll(METADATA, [request_id(index) for index in order])
+    fingerprints = [""] * len(order)
+    for row in read_rows(dataset):
+        name = str(row.get("request_id"))
+        place = roll.call(name)
+        if place is None:
             continue
-        expected = int(written["expected_hit_len_cold"][index]), int(written["expected_hit_len_hot"][index])
-        found = replay.check(
-            ids, input_len=int(metadata.input_len[index]), dp=int(metadata.dp[index]), expected=expected
-        )
-        check.problems += [Problem(DATA, name, message, row.request_id) for name, message in found]
-        said = columns.fingerprints[index]
-        if said and not found and said != fingerprint(ids):
-            message = "is not the one whose fingerprint the metadata has"
-            check.problems.append(Problem(DATA, "prompt", message, row.request_id))
-    if maker is not None and len(rows):
-        _recompose(check, maker, rows, start)
+        fingerprints[place] = str(row.get("prompt_fingerprint"))
+        expected = next(request_rows(planned, place, place + 1))
+        if row.get("collision_status") in _STATUSES:
+            expected["collision_status"] = row["collision_status"]
+        roll.problems += difference_problems(expected, row, file=METADATA, request_id=name)
+    check.problems += roll.finish()
+    return _Truth.of_design(planned, fingerprints)
 
 
-def _recompose(check: Check, maker: Workshop, rows: Sequence[DataRow], start: int) -> None:
-    """Make the same requests again and compare them line by line."""
-    stop = min(start + len(rows), len(maker.design.order))
-    again = [line for part in maker.rows(start, stop) for line in part.data.splitlines()]
-    for row, line in zip(rows, again, strict=False):
-        check.recomposed += 1
-        if msgspec.json.decode(line, type=DataRow) != row:
-            message = "is not what this seed, tokenizer and corpus give"
-            check.problems.append(Problem(DATA, "prompt", message, row.request_id))
+def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _Truth:
+    """Check that watermarks, hits, classes and totals follow from the metadata's own lengths and lanes (Law 4)."""
+    _, layout = read_manifest(dataset)
+    columns = read_columns(dataset, group_ids=[str(row.get("group_id")) for row in manifest.get("groups", [])])
+    metadata = columns.metadata
+    if columns.classes:
+        report = read_document(dataset, REPORT)
+        check.problems += check_metadata(metadata, layout, written=columns.written, classes=columns.classes)
+        check.problems += check_totals(metadata, layout, manifest["theoretical_result"], file=MANIFEST)
+        check.problems += check_totals(metadata, layout, report, file=REPORT)
+        check.problems += check_groups(metadata, manifest.get("groups", []), file=MANIFEST)
+    else:
+        check.problems.append(Problem(METADATA, "rows", "has none"))
+    return _Truth(
+        names=metadata.request_ids,
+        group=[metadata.group_ids[group] for group in metadata.group.tolist()],
+        dp=metadata.dp,
+        input_len=metadata.input_len,
+        prefix_len=metadata.prefix_len,
+        cold_hit=columns.written["expected_hit_len_cold"],
+        hot_hit=columns.written["expected_hit_len_hot"],
+        max_tokens=None,
+        fingerprints=columns.fingerprints,
+    )
 
 
 def _maker(
-    check: Check, manifest: dict[str, Any], layout: Layout, sources: tuple[str | None, Path | None]
+    check: Check, manifest: dict[str, Any], planned: Design, sources: tuple[str | None, Path | None]
 ) -> Workshop | None:
     """A workshop that makes the data set again, where tokenizer and corpus are at hand and are the stated ones."""
     tokenizer, corpus = sources
     try:
-        config = DatasetConfig.parse(manifest.get("config") or {}, root=ROOT)
-        facts = Facts(layout.block_size, layout.rule, layout.head_len, layout.tail_len)
-        config = with_sources(config, tokenizer=tokenizer, corpus=corpus)
-        workshop = open_workshop(Order(config, facts, "none"))
+        config = with_sources(planned.config, tokenizer=tokenizer, corpus=corpus)
+        workshop = open_workshop(Order(config, planned.facts, "none"))
     except ForewordError as failure:
         check.not_recomposed_because = failure.message
         return None
@@ -280,3 +253,106 @@ def _maker(
             check.not_recomposed_because = f"the {part} at hand is another one"
             return None
     return workshop
+
+
+def _check_warmup(
+    check: Check,
+    encoder: Encoder,
+    replay: Replay,
+    truth: _Truth,
+    given: tuple[Sequence[WarmupRow], Workshop | None],
+) -> None:
+    """Replay the warm-up, and see that each lane has one request that covers its longest prefix."""
+    rows, maker = given
+    local = replay.layout.local
+    needed = truth.lanes(local=local)
+    for row, ids in zip(rows, encoder.encode(rows), strict=True):
+        lane = (row.prefix_group_id, row.planned_dp_id if local else 0)
+        for name, said, true in (
+            ("input_len", row.input_len, None if ids is None else len(ids)),
+            ("planned_prefix_len", row.planned_prefix_len, needed.pop(lane, None)),
+            ("max_tokens", row.max_tokens, WARMUP_OUTPUT_TOKENS),
+        ):
+            if said != true:
+                check.problems.append(Problem(WARMUP, name, f"says {said}, should be {true}", row.request_id))
+        if ids is not None:
+            replay.warm_up(ids, dp=row.planned_dp_id)
+    for (group, domain), shared in needed.items():
+        message = f"no request warms group {group} on rank {domain} to its {shared} shared tokens"
+        check.problems.append(Problem(WARMUP, "rows", message))
+    if maker is not None:
+        again = msgspec.json.Decoder(WarmupRow).decode_lines(maker.warmup_lines()[0])
+        for row, made in zip(rows, again, strict=False):
+            if row != made:
+                check.problems.append(Problem(WARMUP, "prompt", _NOT_MADE, row.request_id))
+
+
+_NOT_MADE = "is not what this seed, tokenizer and corpus give"
+
+
+def _check_prompts(
+    check: Check,
+    encoder: Encoder,
+    replay: Replay,
+    truth: _Truth,
+    work: tuple[Path, Workshop | None, Callable[[int, int], None]],
+) -> None:
+    """Encode, replay and compose again every row of the data."""
+    dataset, maker, progress = work
+    roll, done = Roll(DATA, truth.names), 0
+    for rows in read_data(dataset, chunk=_CHUNK):
+        places = [roll.call(row.request_id) for row in rows]
+        known = [place for place in places if place is not None]
+        for row, place, ids in zip(rows, places, encoder.encode(rows), strict=True):
+            if place is not None:
+                roll.problems += _row_problems(row, place, ids, replay, truth)
+        if maker is not None:
+            made = _made(maker, known)
+            check.recomposed += len(made)
+            roll.problems += [
+                Problem(DATA, "prompt", _NOT_MADE, row.request_id)
+                for row, place in zip(rows, places, strict=True)
+                if place in made and (row.prompt, row.prompt_token_ids) != made[place]
+            ]
+        done += len(rows)
+        progress(done, len(truth.names))
+    check.problems += roll.finish()
+
+
+def _row_problems(row: DataRow, place: int, ids: IntArray | None, replay: Replay, truth: _Truth) -> list[Problem]:
+    """What one row says, and what its prompt does in a cache."""
+    found = []
+    if row.prefix_group_id != truth.group[place]:
+        found.append(("prefix_group_id", f"says {row.prefix_group_id}, should be {truth.group[place]}"))
+    if truth.max_tokens is not None and row.max_tokens != truth.max_tokens[place]:
+        found.append(("max_tokens", f"says {row.max_tokens}, should be {truth.max_tokens[place]}"))
+    if ids is None:
+        found.append(("prompt", "is missing, or holds ids that the tokenizer lacks"))
+    else:
+        found += replay.check(
+            ids,
+            input_len=int(truth.input_len[place]),
+            dp=int(truth.dp[place]),
+            expected=(int(truth.cold_hit[place]), int(truth.hot_hit[place])),
+        )
+        if fingerprint(ids) != truth.fingerprints[place]:
+            found.append(("prompt", "is not the one whose fingerprint the metadata has"))
+    return [Problem(DATA, name, message, row.request_id) for name, message in found]
+
+
+def _made(maker: Workshop, places: Sequence[int]) -> dict[int, tuple[str | None, list[int] | None]]:
+    """Prompts at these places of the send order, composed again."""
+    lines = b"".join(part.data for place in _stretches(places) for part in maker.rows(*place))
+    rows = msgspec.json.Decoder(DataRow).decode_lines(lines)
+    return {place: (row.prompt, row.prompt_token_ids) for place, row in zip(places, rows, strict=True)}
+
+
+def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Consecutive places as half-open stretches, in the same order."""
+    stretches: list[tuple[int, int]] = []
+    for place in places:
+        if stretches and stretches[-1][1] == place:
+            stretches[-1] = (stretches[-1][0], place + 1)
+        else:
+            stretches.append((place, place + 1))
+    return stretches

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import islice, zip_longest
+import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -33,10 +34,12 @@ _INT_COLUMNS = (
     "expected_hit_len_hot",
 )
 
+_REQUEST = re.compile(rb'"request_id": ?"([\w.-]+)"')
+
 Line = TypeVar("Line")
 
 
-class DataRow(msgspec.Struct):
+class DataRow(msgspec.Struct, forbid_unknown_fields=True):
     """A line of ``data.jsonl``."""
 
     request_id: str
@@ -46,7 +49,7 @@ class DataRow(msgspec.Struct):
     prompt_token_ids: list[int] | None = None
 
 
-class WarmupRow(DataRow):
+class WarmupRow(DataRow, forbid_unknown_fields=True):
     """A line of ``warmup.jsonl``."""
 
     planned_dp_id: int = 0
@@ -166,6 +169,11 @@ def read_columns(dataset: Path, *, group_ids: Sequence[str]) -> Columns:
     return Columns(metadata, {name: arrays[name] for name in _INT_COLUMNS}, classes, ratios, fingerprints)
 
 
+def read_rows(dataset: Path) -> Iterator[dict[str, Any]]:
+    """Metadata rows as they stand."""
+    return lines(dataset / METADATA, msgspec.json.Decoder(dict[str, Any]).decode)
+
+
 def read_data(dataset: Path, *, chunk: int) -> Iterator[list[DataRow]]:
     """Requests in send order, ``chunk`` at a time."""
     rows = lines(dataset / DATA, msgspec.json.Decoder(DataRow).decode)
@@ -186,23 +194,17 @@ def lines(path: Path, decode: Callable[[bytes], Line]) -> Iterator[Line]:
                 try:
                     yield decode(line)
                 except msgspec.MsgspecError as failure:
-                    raise DataError(f"{path}:{number}: damaged row: {failure}", field=path.name) from None
+                    raise _damaged(path, number, line, failure) from None
     except FileNotFoundError:
         raise DataError(f"{path} does not exist", field=path.name) from None
 
 
-def row_problems(rows: Sequence[DataRow], columns: Columns, start: int) -> Iterator[Problem]:
-    """Requests that stand where the metadata has another one, or in another group."""
-    metadata = columns.metadata
-    names = metadata.request_ids[start : start + len(rows)]
-    for index, (row, name) in enumerate(zip_longest(rows, names), start=start):
-        if row is None or name is None:
-            continue
-        group = metadata.group_ids[int(metadata.group[index])]
-        if row.request_id != name:
-            yield Problem(DATA, "request_id", f"line {index + 1} stands where the metadata has {name}", row.request_id)
-        elif row.prefix_group_id != group:
-            yield Problem(DATA, "prefix_group_id", f"is {row.prefix_group_id}, the metadata has {group}", name)
+def _damaged(path: Path, number: int, line: bytes, failure: msgspec.MsgspecError) -> DataError:
+    """A row that cannot be read, named by its request as far as that can be read."""
+    name = _REQUEST.search(line)
+    request = name.group(1).decode() if name else None
+    who = f" of request {request}" if request else ""
+    return DataError(f"{path}:{number}: damaged row{who}: {failure}", field=path.name, request_id=request)
 
 
 def _positive(value: object) -> int:
