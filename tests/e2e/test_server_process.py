@@ -92,3 +92,41 @@ def test_the_process_helper_passes_errors_on(tmp_path: Path) -> None:
         pass
 
     assert caught.value.advice
+
+
+def test_a_signal_cuts_open_streams() -> None:
+    """A server that is told to stop does not wait for slow streams to end."""
+    with command("--port", "0", "--decode-tokens-per-s", "0.001") as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split(" at ")[1].split(": blocks")[0]
+        body = json.dumps({"prompt": "a", "stream": True}).encode()
+        with urllib.request.urlopen(f"{url}/v1/completions", data=body, timeout=30) as reply:  # noqa: S310 - loopback
+            first = reply.readline()
+            server.send_signal(signal.SIGTERM)
+            _, errors = server.communicate(timeout=30)
+
+    assert first.startswith(b"data: {")
+    assert (server.returncode, errors) == (0, "foreword: server stopped\n")
+
+
+def test_the_server_process_ends_with_its_parent() -> None:
+    """When the process that started the helper is killed, its server does not stay behind."""
+    script = (
+        "import os, sys, signal\n"
+        "from foreword.config.server import ServerConfig\n"
+        "from foreword.server.running import server_process\n"
+        "if __name__ == '__main__':\n"
+        "    with server_process(ServerConfig(port=0)) as url:\n"
+        "        print(url, flush=True)\n"
+        "        sys.stdin.read()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        url = parent.stdout.readline().decode().strip()
+        assert get(f"{url}/health") == b""
+        parent.kill()
+        parent.wait(timeout=30)
+        assert parent.stdout.read() == b""  # the child holds the pipe until it ends
+
+    with pytest.raises(OSError, match="refused"):
+        get(f"{url}/health")

@@ -59,11 +59,14 @@ async def start(config: ServerConfig, tokenizer: ServedTokenizer) -> RunningServ
 async def serve_until_stopped(
     config: ServerConfig, tokenizer: ServedTokenizer, on_ready: Callable[[str], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``on_ready`` gets the URL."""
+    """Serve until SIGINT, SIGTERM or the end of the process that started this one; ``on_ready`` gets the URL."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        loop.add_reader(parent.sentinel, stopped.set)
     server = await start(config, tokenizer)
     try:
         on_ready(server.url)
