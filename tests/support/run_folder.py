@@ -34,6 +34,8 @@ class RunShape:
     usage: bool = True
     counters: bool = True
     residual_tokens: int = 0
+    reports_block_size: bool = True
+    runs: str | None = None
     state: str = "complete"
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -197,7 +199,7 @@ def _manifest(shape: RunShape, plan: list[Planned], hits: int) -> dict[str, Any]
 
 
 def _write_runtime(folder: Path, shape: RunShape, plan: list[Planned]) -> None:
-    names = {"compare": ["cold", "hot"], "warmup": ["hot"], "hot": ["hot"]}.get(shape.mode, ["cold"])
+    names = {"compare": ["cold", "hot"], "warmup": ["hot"], "hot": ["hot"]}.get(shape.runs or shape.mode, ["cold"])
     rows: list[dict[str, Any]] = []
     metrics: list[dict[str, Any]] = []
     performance: list[dict[str, Any]] = []
@@ -219,12 +221,13 @@ def _write_runtime(folder: Path, shape: RunShape, plan: list[Planned]) -> None:
     if shape.counters:
         cache_metrics = {
             "schema_version": 1, "engine": {"name": "vllm", "version": "0.32.0", "detected_by": "names"},
-            "block_size_reported": shape.server_block_size, "passes": metrics, "usage_samples": samples,
+            "block_size_reported": shape.server_block_size if shape.reports_block_size else None,
+            "passes": metrics, "usage_samples": samples,
             "absent": ["external_hits"],
         }  # fmt: skip
         (folder / "prefix_cache_metrics.json").write_text(json.dumps(cache_metrics))
     run = {
-        "schema_version": 1, "foreword_version": "0.1.0", "dataset_id": "demo-set", "mode": shape.mode,
+        "schema_version": 1, "foreword_version": "0.1.0", "dataset_id": "demo-set", "mode": shape.runs or shape.mode,
         "concurrency": shape.in_flight, "urls": ["http://***:8000"] * shape.dp_size, "state": shape.state,
         "started_utc": "2026-03-01T12:00:00Z", "model": "qwen3-8b", "salts": {"cold": "9f0c"},
         "isolation": {"applied": "salt", "salt_probe": "honoured"}, **shape.extra,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from foreword.collect.ladder import Remainder, RungName, classify_remainder, climb
 from foreword.report import accounting, breakdown, series, text
-from foreword.report.causes import cause_checks
+from foreword.report.causes import Remaining, cause_checks
 from foreword.report.document import (
     FactsSection,
     LadderSection,
@@ -100,14 +100,14 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
     several = max(len(evidence.plan.domain_ids), len(evidence.record.run.urls)) > 1
     floor = floor_ratio(evidence, k) if k is not None and k > 1 and not several else None
     remainder = classify_remainder(ladder, concurrent=several or (k or 1) > 1, floor_ratio=floor)
+    loses = floor is None or floor < ladder.rungs[-2].ratio
+    remaining = Remaining(gain=(ladder.remainder or 0) > 0, in_flight=k, order_matters=loses)
     return LadderSection(
         rungs=_rung_sections(evidence, ladder, remainder),
         remainder=remainder,
         max_in_flight=k,
         concurrency_floor_ratio=None if floor is None else float(floor),
-        checks=()
-        if remainder is Remainder.NONE
-        else cause_checks(evidence, proofs, k, gain=(ladder.remainder or 0) > 0),
+        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, remaining),
     )
 
 

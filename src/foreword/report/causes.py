@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foreword.cache.rules import HitRule
 from foreword.report.document import CauseCheck, Finding, Proof
 from foreword.terms import Pass, RequestClass
 
@@ -13,21 +15,31 @@ if TYPE_CHECKING:
     from foreword.report.document import TokenProof
     from foreword.report.evidence import Evidence
 
-ONLY_LOSES = "it can only take hits away; here are more than predicted"
+ONLY_LOSES = "it can only take hits away; more were measured than predicted"
+ONLY_GAINS = "it can only add hits; fewer were measured than predicted"
+ENOUGH_HITS = 8
 
 
-def cause_checks(
-    evidence: Evidence, proofs: tuple[TokenProof, ...], k: int | None, *, gain: bool
-) -> tuple[CauseCheck, ...]:
-    """What this run says about each cause, found ones first; causes that only lose hits cannot explain a gain."""
-    losing = (_concurrency(k), _routing(evidence), _capacity(evidence))
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What is known of the step to explain: its sign, and what concurrency can have to do with it."""
+
+    gain: bool
+    in_flight: int | None
+    order_matters: bool
+
+
+def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], step: Remaining) -> tuple[CauseCheck, ...]:
+    """What this run says about each cause, found ones first; what only loses hits cannot explain a gain."""
+    losing = (_concurrency(step), _routing(evidence), _capacity(evidence))
+    gaining = (_residual_cache(evidence), _external_tier(evidence))
+    possible, impossible, reason = (gaining, losing, ONLY_LOSES) if step.gain else (losing, gaining, ONLY_GAINS)
     checks = (
-        _residual_cache(evidence),
+        *possible,
+        *(_check(one.cause, found=False, evidence=reason) for one in impossible),
         _block_size(evidence),
-        *(_check(one.cause, found=False, evidence=ONLY_LOSES) if gain else one for one in losing),
         _counter_window(proofs),
         _restarts(evidence),
-        _external_tier(evidence),
         _metric_unit(evidence),
         _token_counts(proofs),
     )
@@ -56,24 +68,40 @@ def _residual_cache(evidence: Evidence) -> CauseCheck:
 
 
 def _block_size(evidence: Evidence) -> CauseCheck:
+    cause, planned = "wrong block size", evidence.planned_server.block_size
     metrics = evidence.record.metrics
     reported = metrics.block_size_reported if metrics else None
-    planned = evidence.planned_server.block_size
-    cached = evidence.results.cached_tokens[evidence.results.ok & evidence.hits_reported]
-    uneven = int((cached % evidence.server.block_size != 0).sum())
-    if uneven:
-        return _check("wrong block size", found=True, evidence=f"{uneven:,} hits are no multiple of the block size")
+    step = _common_step(evidence)
+    if step is not None and step % evidence.server.block_size:
+        return _check(cause, found=True, evidence=f"measured hits are multiples of {step}, not of the block size")
+    if step is not None and step > evidence.server.block_size:
+        return _check(cause, found=True, evidence=f"every measured hit is a multiple of {step}, predicted ones are not")
     if reported is None:
-        return _check("wrong block size", None, f"planned {planned}; the server does not report one")
-    return _check("wrong block size", reported != planned, f"planned {planned}, the server reports {reported}")
+        return _check(cause, None, f"planned {planned}; the server does not report one")
+    return _check(cause, reported != planned, f"planned {planned}, the server reports {reported}")
 
 
-def _concurrency(k: int | None) -> CauseCheck:
-    if k is None:
-        return _check("order and concurrency", None, "the run has no time stamps")
-    if k > 1:
-        return _check("order and concurrency", None, f"up to {k:,} requests were under way at once")
-    return _check("order and concurrency", found=False, evidence="one request at a time")
+def _common_step(evidence: Evidence) -> int | None:
+    """Largest number that divides every measured hit but not every predicted one; ``None`` if hits are too few."""
+    seen = evidence.results.ok & evidence.hits_reported
+    measured = np.unique(evidence.results.cached_tokens[seen])
+    if evidence.server.rule is not HitRule.CAP_THEN_FLOOR or np.count_nonzero(measured) < ENOUGH_HITS:
+        return None
+    step = int(np.gcd.reduce(measured))
+    return step if (evidence.predicted[seen] % step).any() or step % evidence.server.block_size else None
+
+
+def _concurrency(step: Remaining) -> CauseCheck:
+    cause = "order and concurrency"
+    match step.in_flight:
+        case None:
+            return _check(cause, None, "the run has no time stamps")
+        case 0 | 1:
+            return _check(cause, found=False, evidence="one request at a time")
+        case k if step.order_matters:
+            return _check(cause, None, f"up to {k:,} requests were under way at once")
+        case k:
+            return _check(cause, found=False, evidence=f"up to {k:,} requests under way cost nothing in this pass")
 
 
 def _routing(evidence: Evidence) -> CauseCheck:

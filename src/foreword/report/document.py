@@ -63,7 +63,7 @@ class Notice(Model):
 
 
 class ConstructionVerdict(Model):
-    """How well the data set meets its target (RFC 3.3.17)."""
+    """How well the data set meets its target, as its manifest says, whatever pass was run (RFC 3.3.17)."""
 
     status: Status
     reason: Reason

@@ -64,7 +64,13 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["text"] = text
     environment.filters.update(
-        percent=text.percent, points=text.points, whole=text.whole, number=text.number, shown=_shown, known=_known
+        percent=text.percent,
+        points=text.points,
+        whole=text.whole,
+        difference=text.difference,
+        number=text.number,
+        shown=_shown,
+        known=_known,
     )
     return environment
 

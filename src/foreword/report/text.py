@@ -144,6 +144,17 @@ def points(value: float | None, digits: int = 2) -> str:
     return f"{sign}{abs(rounded):.{digits}f}{NBSP}pp"
 
 
+def difference(after: float | None, before: float | None) -> str:
+    """Percentage points between two *printed* ratios, so that a reader who subtracts them gets the same.
+
+    >>> difference(0.438659, 0.524740).replace(NBSP, " ")
+    '−8.60 pp'
+    """
+    if after is None or before is None:
+        return NOT_REPORTED
+    return points(round(after * 100, 2) - round(before * 100, 2))
+
+
 def whole(value: float | None) -> str:
     """Whole number with thousands separators and a true minus sign."""
     return NOT_REPORTED if value is None else f"{value:,.0f}".replace("-", "−")
@@ -176,7 +187,7 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
     joined = "and" if place == "within" and construction.status is not Status.FAIL else "but"
     return (
         f"{built}, {joined} the server served {percent(measured)} of the prompt tokens from its cache: "
-        f"{points(run.deviation_points)} from the design{design}, {place} the guide of {run.guide_points:g} pp "
+        f"{difference(measured, run.design_hit_ratio)} from the design{design}, {place} the guide of {run.guide_points:g} pp "
         f"for {run.guide_case}."
     )
 

@@ -50,7 +50,7 @@ def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
     construction = ConstructionVerdict(
         status=theory.validation_status,
         reason=theory.reason,
-        deviation_points=float((designed.ratio - Fraction(repr(theory.target_hit_ratio))) * 100),
+        deviation_points=theory.signed_deviation * 100,
         max_reachable_hit_ratio=theory.max_reachable_hit_ratio,
     )
     engine = by_name.get(RungName.ENGINE_RULE)

@@ -87,9 +87,10 @@ def _remainder(ladder: LadderSection, step: str) -> str:
 
 def _bound(ladder: LadderSection) -> str:
     """What concurrency alone can cost, where the ladder knows it."""
-    if ladder.concurrency_floor_ratio is None or ladder.remainder is Remainder.NONE:
+    floor = ladder.concurrency_floor_ratio
+    if floor is None or ladder.remainder is Remainder.NONE or floor >= ladder.rungs[-2].ratio:
         return ""
-    return text.concurrency_bound(ladder.max_in_flight or 0, ladder.concurrency_floor_ratio)
+    return text.concurrency_bound(ladder.max_in_flight or 0, floor)
 
 
 def _scale(values: list[float]) -> tuple[float, float]:

@@ -114,6 +114,28 @@ def test_a_cache_that_was_not_empty_is_found(report_of: ReportOf) -> None:
     assert checks["capacity and eviction"] is Finding.RULED_OUT  # it could only lose hits, and here are more
 
 
+def test_blocks_that_the_server_does_not_report_show_in_its_hits(report_of: ReportOf) -> None:
+    """A server with larger blocks than it says gives itself away: every hit is a multiple of them."""
+    document = report_of(RunShape(requests=120, server_block_size=64, reports_block_size=False))
+
+    checks = {check.cause: check for check in document.passes[0].ladder.checks}
+    assert checks["wrong block size"].finding is Finding.FOUND
+    assert "multiple of 64" in checks["wrong block size"].evidence
+    assert checks["residual cache before the run"].finding is Finding.RULED_OUT
+
+
+def test_a_hot_pass_of_a_cold_design_keeps_the_verdict_of_the_design(report_of: ReportOf) -> None:
+    """Running another pass than the designed one changes the prediction, not how well the set was built."""
+    document = report_of(RunShape(runs="warmup"))
+
+    head = document.headline
+    assert (head.pass_name, head.target_is_informational) == (Pass.HOT, True)
+    assert head.construction.deviation_points == pytest.approx(
+        100 * (sum(serial_hits(make_plan(RunShape()), 16)) / sum(one.input_len for one in make_plan(RunShape())) - 0.5)
+    )
+    assert head.measured_hit_ratio == head.designed_hit_ratio > 0.5
+
+
 def test_lost_visibility_is_put_down_to_concurrency(report_of: ReportOf) -> None:
     """Requests side by side miss each other's blocks: a loss within the bound, with the requests listed."""
     document = report_of(RunShape(in_flight=4, lost_visibility=True))
