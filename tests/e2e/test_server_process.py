@@ -39,7 +39,7 @@ def test_a_signal_stops_the_command_with_one_line(number: signal.Signals) -> Non
     with command("--port", "0", "--model", "tiny") as server:
         assert server.stdout is not None
         ready = server.stdout.readline()
-        url = ready.split(" at ")[1].split(": blocks")[0]
+        url = ready.split(" at ")[1].split(": ")[0]
         card = json.loads(get(f"{url}/v1/models"))["data"][0]
         server.send_signal(number)
         _, errors = server.communicate(timeout=30)
@@ -98,7 +98,7 @@ def test_a_signal_cuts_open_streams() -> None:
     """A server that is told to stop does not wait for slow streams to end."""
     with command("--port", "0", "--decode-tokens-per-s", "0.001") as server:
         assert server.stdout is not None
-        url = server.stdout.readline().split(" at ")[1].split(": blocks")[0]
+        url = server.stdout.readline().split(" at ")[1].split(": ")[0]
         body = json.dumps({"prompt": "a", "stream": True}).encode()
         with urllib.request.urlopen(f"{url}/v1/completions", data=body, timeout=30) as reply:  # noqa: S310 - loopback
             first = reply.readline()

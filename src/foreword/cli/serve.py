@@ -87,8 +87,8 @@ def _config(path: Path | None, flags: dict[str, str | float]) -> ServerConfig:
 
 def _ready_line(config: ServerConfig, url: str) -> str:
     capacity = _UNLIMITED if config.capacity_blocks is None else f"{config.capacity_blocks:,}"
-    decode = _UNLIMITED if config.decode_tokens_per_s is None else f"{config.decode_tokens_per_s:,.0f}"
+    decode = _UNLIMITED if config.decode_tokens_per_s is None else f"{config.decode_tokens_per_s:,g} tokens/s a stream"
     return (
-        f"{config.model} at {url}: blocks of {config.block_size} tokens, {capacity} of them; "
-        f"prefill {config.prefill_tokens_per_s:,.0f} tokens/s, decode {decode} tokens/s a stream, {config.slots} slots"
+        f"{config.model} at {url}: {capacity} blocks of {config.block_size} tokens, "
+        f"prefill {config.prefill_tokens_per_s:,.0f} tokens/s, decode {decode}, {config.slots} slots"
     )
