@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
+import threading
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
@@ -227,32 +231,46 @@ class _Opening(NamedTuple):
 
 
 class _Maker:
-    """Makes parts in this process, or in ``workers`` of them that were started afresh."""
+    """Makes parts in this process, or in ``workers`` of them that were started afresh.
+
+    Workers inherit a mask that keeps Ctrl-C from them; this process ends them when it fails, and they end themselves
+    when it is gone.
+    """
 
     def __init__(self, order: Order, folder: Path, workers: int) -> None:
         self._order = order
         self._folder = folder
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
+        self._others = active_children()
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._workers > 1:
             self._pool = ProcessPoolExecutor(
-                self._workers, get_context("spawn"), initializer=_open_here, initargs=(self._order,)
+                self._workers, get_context("spawn"), initializer=_start_worker, initargs=(self._order,)
             )
         else:
             _open_here(self._order, threads=os.cpu_count() or 1)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool is not None:
+            for child in active_children() if kind else []:
+                if child not in self._others:
+                    child.terminate()
             self._pool.shutdown(wait=True, cancel_futures=True)
         _bench.clear()
+        if kind is BrokenProcessPool:
+            raise ConstructionError("a worker process was killed", advice="try --workers 1, or free some memory")
 
     def opening(self) -> _Opening:
         """Warm-up and facts, from whichever process is free."""
-        return self._pool.submit(_opening).result() if self._pool else _opening()
+        if self._pool is None:
+            return _opening()
+        with _no_interrupt():
+            first = self._pool.submit(_opening)
+        return first.result()
 
     def parts(self, total: int) -> Iterator[_Part]:
         """Parts in send order; at most a few are made ahead of the one that is read."""
@@ -262,7 +280,8 @@ class _Maker:
             return
         running: deque[Future[_Part]] = deque()
         for task in tasks:
-            running.append(self._pool.submit(_part, *task))
+            with _no_interrupt():
+                running.append(self._pool.submit(_part, *task))
             if len(running) >= self._workers * _TASKS_AHEAD:
                 yield running.popleft().result()
         while running:
@@ -271,6 +290,28 @@ class _Maker:
 
 _bench: list[Workshop] = []
 """The open workshop of this process; a worker is told what to make once, not with every task."""
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Put Ctrl-C off; processes that start meanwhile never hear it."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _start_worker(order: Order) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _open_here(order)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _open_here(order: Order, threads: int = 1) -> None:
