@@ -33,6 +33,7 @@ app = App(
     name="foreword",
     help="Plan, generate, run and explain prefix-cache workloads for LLM serving.",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help_epilogue=(
         "Exit codes: 0 fine; 1 warnings under --strict; 2 usage, config or tokenizer; 3 construction failed; "
         "4 server, network or metrics; 5 damaged data; 130 interrupted."
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as failure:
+        return _fail(UsageError(f"{failure.filename or 'a file'}: {failure.strerror or failure}"))
     return code if isinstance(code, int) else 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from foreword.cli.options import Json, Overrides, Strict, print_json, print_warnings
 
@@ -18,7 +19,9 @@ def generate(  # noqa: PLR0913 - one parameter a flag
         str | None, Parameter(help="builtin, a tokenizer.json or its folder, or hub:NAME@REV.")
     ] = None,
     corpus: Annotated[Path | None, Parameter(help="File or folder of the text source.")] = None,
-    workers: Annotated[int | None, Parameter(help="Processes; the data set is the same for any number.")] = None,
+    workers: Annotated[
+        int | None, Parameter(validator=Number(gte=1), help="Processes; the data set is the same for any number.")
+    ] = None,
     proof: Annotated[
         Literal["window", "full"], Parameter(help="Re-encode joints and a sample of prompts, or every prompt.")
     ] = "window",

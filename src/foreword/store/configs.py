@@ -27,6 +27,8 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the base class's signature
         seen: set[str] = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is no plain word", key_node.start_mark)
             if key_node.value in seen:
                 problem = f"key {key_node.value} is given twice"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
@@ -57,11 +59,17 @@ def load_dataset_config(path: Path, *, overrides: Sequence[str] = ()) -> Dataset
 
 
 def with_sources(config: DatasetConfig, *, tokenizer: str | None, corpus: Path | None) -> DatasetConfig:
-    """Put a tokenizer and a text source from the command line, relative to the working folder, over the config's."""
+    """Put a tokenizer and a text source from the command line, relative to the working folder, over the config's.
+
+    Raises ``ConfigError`` for a text source where the config asks for one that reads no file.
+    """
     changed: dict[str, Any] = {}
     if tokenizer is not None:
         changed["tokenizer"] = tokenizer
     if corpus is not None:
+        if {config.suffix.source, config.prefix.source} <= {"builtin", "random_tokens", None}:
+            message = f"--corpus {corpus}: suffix.source {config.suffix.source} reads no file"
+            raise ConfigError(message, field="suffix.source", advice="set suffix.source to text or gsm8k")
         changed["suffix"] = config.suffix.model_copy(update={"path": str(corpus)})
     return config.model_copy(update=changed)
 
@@ -80,7 +88,7 @@ def read_yaml(path: Path) -> object:
         line = failure.problem_mark.line + 1 if failure.problem_mark else 1
         raise ConfigError(f"{path}:{line}: {failure.problem}", field="config") from None
     except yaml.YAMLError as failure:
-        raise ConfigError(f"{path}: {failure}", field="config") from None
+        raise ConfigError(f"{path}: {str(failure).splitlines()[0]}", field="config") from None
 
 
 def _override(tree: dict[str, Any], override: str) -> None:
