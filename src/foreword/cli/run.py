@@ -13,45 +13,59 @@ from foreword.cli.options import Json, print_json
 from foreword.errors import UsageError
 
 if TYPE_CHECKING:
-    from foreword.run.spec import PassOutcome, RunOutcome
+    from foreword.run.spec import PassOutcome, RunOutcome, RunSpec
 
 _INTERRUPTED, _SERVER = 130, 4
 
 
+Dataset = Annotated[Path, Parameter(help="Folder of a data set.")]
+Urls = Annotated[
+    tuple[str, ...],
+    Parameter(help="Base URL or endpoint; several, with commas, are the dp ranks.", negative=""),
+]
+MetricsUrls = Annotated[
+    tuple[str, ...],
+    Parameter(help="Metrics pages; default: /metrics of --url, if any.", negative=""),
+]
+ApiKeyEnv = Annotated[str | None, Parameter(help="Environment variable that holds the API key.")]
+Concurrency = Annotated[
+    int | None, Parameter(help="Requests in flight; the start order is kept. Default: the data set's, else 1.")
+]
+Mode = Annotated[
+    Literal["cold", "warmup", "hot", "compare", "progressive_prefix_fill"] | None,
+    Parameter(help="Passes to make; default: the data set's."),
+]
+Model = Annotated[str | None, Parameter(help="Model name; default: the only model of the server.")]
+Salt = Annotated[str | None, Parameter(help="Salt of the prefix cache; default: a fresh one.")]
+Apart = Annotated[
+    Literal["none", "salt", "reset", "nonce"] | None,
+    Parameter(help="How to start from an empty cache; default: salt where the server honours it."),
+]
+Output = Annotated[Path | None, Parameter(help="Run folder; default: the next free outputs/run_NNN.")]
+Timeout = Annotated[float, Parameter(help="Seconds without a byte after which a request has failed.")]
+MaxRequests = Annotated[int | None, Parameter(help="Send only the first requests of each pass.")]
+
+
 def run(  # noqa: PLR0913 - one parameter a flag
     *,
-    dataset: Annotated[Path, Parameter(help="Folder of a data set.")],
-    url: Annotated[
-        tuple[str, ...], Parameter(help="Base URL or endpoint; several, with commas, are the dp ranks.", negative="")
-    ],
-    metrics_url: Annotated[
-        tuple[str, ...], Parameter(help="Metrics pages; default: /metrics of --url, if any.", negative="")
-    ] = (),
-    api_key_env: Annotated[str | None, Parameter(help="Environment variable that holds the API key.")] = None,
-    concurrency: Annotated[
-        int | None, Parameter(help="Requests in flight; the start order is kept. Default: the data set's, else 1.")
-    ] = None,
-    mode: Annotated[
-        Literal["cold", "warmup", "hot", "compare", "progressive_prefix_fill"] | None,
-        Parameter(help="Passes to make; default: the data set's."),
-    ] = None,
-    model: Annotated[str | None, Parameter(help="Model name; default: the only model of the server.")] = None,
-    salt: Annotated[str | None, Parameter(help="Salt of the prefix cache; default: a fresh one.")] = None,
-    isolation: Annotated[
-        Literal["none", "salt", "reset", "nonce"] | None,
-        Parameter(help="How to start from an empty cache; default: salt where the server honours it."),
-    ] = None,
-    output: Annotated[Path | None, Parameter(help="Run folder; default: the next free outputs/run_NNN.")] = None,
-    timeout: Annotated[float, Parameter(help="Seconds without a byte after which a request has failed.")] = 120.0,
-    max_requests: Annotated[int | None, Parameter(help="Send only the first requests of each pass.")] = None,
+    dataset: Dataset,
+    url: Urls,
+    metrics_url: MetricsUrls = (),
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = None,
+    mode: Mode = None,
+    model: Model = None,
+    salt: Salt = None,
+    isolation: Apart = None,
+    output: Output = None,
+    timeout: Timeout = 120.0,
+    max_requests: MaxRequests = None,
     json: Json = False,
 ) -> int:
     """Send a data set to a server, closed loop, and record every request.
 
     Example: foreword run --dataset ./dataset --url http://127.0.0.1:8000 --concurrency 1
     """
-    from foreword.cli.run_progress import RunProgress
-    from foreword.run.session import run as make_run
     from foreword.run.spec import Isolation, RunSpec
     from foreword.terms import ExecutionMode
 
@@ -69,13 +83,7 @@ def run(  # noqa: PLR0913 - one parameter a flag
         timeout_s=timeout,
         max_requests=max_requests,
     )
-    with RunProgress() as progress:
-        outcome = make_run(spec, progress)
-    if json:
-        print_json(outcome.document())
-    else:
-        print(summary_text(outcome))
-    return _exit_code(outcome)
+    return _run_and_tell(spec, json=json)
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,7 +121,16 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _exit_code(outcome: RunOutcome) -> int:
+def _run_and_tell(spec: RunSpec, *, json: bool) -> int:
+    from foreword.cli.run_progress import RunProgress
+    from foreword.run.session import run as make_run
+
+    with RunProgress() as progress:
+        outcome = make_run(spec, progress)
+    if json:
+        print_json(outcome.document())
+    else:
+        print(summary_text(outcome))
     if outcome.interrupted:
         print(f"foreword: interrupted; everything so far is in {outcome.folder}", file=sys.stderr)
         return _INTERRUPTED

@@ -46,7 +46,7 @@ class Difference:
         return math.fsum(self.by_rank.values())
 
 
-def difference(before: Page, after: Page, metric: Logical, profile: EngineProfile) -> Difference | None:
+def difference(before: Page, after: Page, metric: Logical, *, profile: EngineProfile) -> Difference | None:
     """Growth of a metric between two pages, or ``None`` when neither page shows it in full.
 
     A series that is new on the second page grew from 0 (labelled counters appear with their first use).
@@ -186,7 +186,7 @@ def _endpoint(index: int, before: Page, after: Page, *, profile: EngineProfile, 
     found = {
         metric: _in_tokens(grown, block_size)
         for metric in _COUNTERS
-        if (grown := difference(before, after, metric, profile)) is not None
+        if (grown := difference(before, after, metric, profile=profile)) is not None
     }
     queries, hits = found.get(Logical.QUERIES), found.get(Logical.HITS)
     if queries and hits and queries.unit is not hits.unit:

@@ -154,10 +154,18 @@ async def closed_loop(
                 return
             sink(await send_one(sending, request, transport, due_ns=due_ns))
 
-    tasks = {asyncio.create_task(slot()) for _ in range(slots)}
+    ended = await _until_done({asyncio.create_task(slot()) for _ in range(slots)}, stop)
+    broken = next((end for end in ended if isinstance(end, Exception)), None)
+    if broken is not None:
+        raise broken
+    return sum(isinstance(end, asyncio.CancelledError) for end in ended)
+
+
+async def _until_done(tasks: set[asyncio.Task[None]], stop: Stop) -> list[BaseException | None]:
+    """How the slots ended: by themselves, or all of them for a stop or the first error."""
     stopped = asyncio.create_task(stop.wait())
+    pending = tasks
     try:
-        pending = tasks
         while pending and not stop.requested:
             done, _ = await asyncio.wait({*pending, stopped}, return_when=asyncio.FIRST_COMPLETED)
             pending = pending - done
@@ -166,14 +174,10 @@ async def closed_loop(
         if pending and stop.requested:
             await stop.wait_for_haste(pending)
     finally:
-        stopped.cancel()
-        for task in tasks:
+        for task in (stopped, *tasks):
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-    broken = next((end for end in ended if isinstance(end, Exception)), None)
-    if broken is not None:
-        raise broken
-    return sum(isinstance(end, asyncio.CancelledError) for end in ended)
+    return ended
 
 
 async def watch_loop(lags_ms: array[float]) -> None:

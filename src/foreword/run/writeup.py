@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from foreword.run.passes import PassRecord
+    from foreword.run.preflight import ServerFacts
     from foreword.run.setup import Setup
     from foreword.terms import Pass
 
@@ -106,20 +107,9 @@ def _run_document(
         "started_utc": _utc(setup.started_utc),
         "ended_utc": _utc(datetime.now(UTC)),
         "model": facts.model,
-        "server": {
-            "engine": facts.detection.profile.name,
-            "version": facts.version,
-            "detected_by": facts.detection.detected_by,
-            "max_model_len": facts.max_model_len,
-            "block_size": facts.block_size,
-            "ranks": facts.ranks,
-        },
+        "server": _server(facts),
         "isolation": {"applied": isolation.applied.value, "salt_probe": isolation.finding.value},
-        "salts": {
-            name.value: hashlib.sha256(salt.encode()).hexdigest()[:16]
-            for name, salt in isolation.salts.items()
-            if name in tallies
-        },
+        "salts": {name.value: _digest(salt) for name, salt in isolation.salts.items() if name in tallies},
         "passes": [
             {
                 "pass": record.name.value,
@@ -131,6 +121,21 @@ def _run_document(
         ],
         "warnings": list(warnings),
     }
+
+
+def _server(facts: ServerFacts) -> dict[str, object]:
+    return {
+        "engine": facts.detection.profile.name,
+        "version": facts.version,
+        "detected_by": facts.detection.detected_by,
+        "max_model_len": facts.max_model_len,
+        "block_size": facts.block_size,
+        "ranks": facts.ranks,
+    }
+
+
+def _digest(salt: str) -> str:
+    return hashlib.sha256(salt.encode()).hexdigest()[:16]
 
 
 def _utc(at: datetime) -> str:
