@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache.rules import HitRule
-from foreword.report.document import CauseCheck, Finding, Proof
+from foreword.report.document import Cause, CauseCheck, Finding, Proof
+from foreword.report.wording import EVIDENCE
 from foreword.terms import Pass, RequestClass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from foreword.report.document import TokenProof
     from foreword.report.evidence import Evidence
 
-ONLY_LOSES = "it can only take hits away; more were measured than predicted"
-ONLY_GAINS = "it can only add hits; fewer were measured than predicted"
 ENOUGH_HITS = 8
+CLOSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,10 @@ def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], step: Remai
     """What this run says about each cause, found ones first; what only loses hits cannot explain a gain."""
     losing = (_concurrency(step), _routing(evidence), _capacity(evidence))
     gaining = (_residual_cache(evidence), _external_tier(evidence))
-    possible, impossible, reason = (gaining, losing, ONLY_LOSES) if step.gain else (losing, gaining, ONLY_GAINS)
+    possible, impossible, reason = (gaining, losing, "only_loses") if step.gain else (losing, gaining, "only_gains")
     checks = (
         *possible,
-        *(_check(one.cause, found=False, evidence=reason) for one in impossible),
+        *(_ruled_out(one.cause, reason) for one in impossible),
         _block_size(evidence),
         _counter_window(proofs),
         _restarts(evidence),
@@ -59,26 +61,20 @@ def excess_of_first(evidence: Evidence) -> int | None:
 def _residual_cache(evidence: Evidence) -> CauseCheck:
     excess = excess_of_first(evidence)
     if excess is None:
-        return _check("residual cache before the run", None, "only a cold pass with reported hits can tell")
-    return _check(
-        "residual cache before the run",
-        excess > 0,
-        f"first requests of the lanes found {excess:,} tokens that this pass had not written",
-    )
+        return _open(Cause.RESIDUAL_CACHE, "needs_cold_pass")
+    return _found_if(excess > 0, Cause.RESIDUAL_CACHE, "first_found", tokens=excess)
 
 
 def _block_size(evidence: Evidence) -> CauseCheck:
-    cause, planned = "wrong block size", evidence.planned_server.block_size
+    planned, used = evidence.planned_server.block_size, evidence.server.block_size
     metrics = evidence.record.metrics
     reported = metrics.block_size_reported if metrics else None
     step = _common_step(evidence)
-    if step is not None and step % evidence.server.block_size:
-        return _check(cause, found=True, evidence=f"measured hits are multiples of {step}, not of the block size")
-    if step is not None and step > evidence.server.block_size:
-        return _check(cause, found=True, evidence=f"every measured hit is a multiple of {step}, predicted ones are not")
+    if step is not None and step != used:
+        return _found(Cause.BLOCK_SIZE, "uneven_hits" if step % used else "coarse_hits", step=step)
     if reported is None:
-        return _check(cause, None, f"planned {planned}; the server does not report one")
-    return _check(cause, reported != planned, f"planned {planned}, the server reports {reported}")
+        return _open(Cause.BLOCK_SIZE, "size_not_reported", planned=planned)
+    return _found_if(reported != planned, Cause.BLOCK_SIZE, "sizes", planned=planned, reported=reported)
 
 
 def _common_step(evidence: Evidence) -> int | None:
@@ -92,85 +88,91 @@ def _common_step(evidence: Evidence) -> int | None:
 
 
 def _concurrency(step: Remaining) -> CauseCheck:
-    cause = "order and concurrency"
     match step.in_flight:
         case None:
-            return _check(cause, None, "the run has no time stamps")
+            return _open(Cause.CONCURRENCY, "no_stamps")
         case 0 | 1:
-            return _check(cause, found=False, evidence="one request at a time")
+            return _ruled_out(Cause.CONCURRENCY, "serial")
         case k if step.order_matters:
-            return _check(cause, None, f"up to {k:,} requests were under way at once")
+            return _open(Cause.CONCURRENCY, "in_flight", requests=k)
         case k:
-            return _check(cause, found=False, evidence=f"up to {k:,} requests under way cost nothing in this pass")
+            return _ruled_out(Cause.CONCURRENCY, "in_flight_harmless", requests=k)
 
 
 def _routing(evidence: Evidence) -> CauseCheck:
-    domains, urls = len(evidence.plan.domain_ids), len(evidence.record.run.urls)
-    if max(domains, urls, evidence.record.manifest.routing.dp_size) > 1:
-        return _check("routing to another cache", None, f"{domains} cache domains, {urls} addresses")
-    return _check("routing to another cache", found=False, evidence="one cache domain, one address")
+    domains, addresses = len(evidence.plan.domain_ids), len(evidence.record.run.urls)
+    if max(domains, addresses, evidence.record.manifest.routing.dp_size) > 1:
+        return _open(Cause.ROUTING, "several_caches", domains=domains, addresses=addresses)
+    return _ruled_out(Cause.ROUTING, "one_cache")
 
 
 def _capacity(evidence: Evidence) -> CauseCheck:
     preempted, evicted = evidence.counters.preemptions_delta, evidence.counters.evicted_tokens_delta
-    metrics = evidence.record.metrics
-    usage = [one.kv_cache_usage for one in (metrics.usage_samples if metrics else ()) if one.kv_cache_usage is not None]
-    peak = f"running requests used up to {max(usage):.0%} of it" if usage else "its use is not reported"
     if evicted is not None:
-        return _check("capacity and eviction", evicted > 0, f"{evicted:,.0f} tokens evicted; {peak}")
+        return _found_if(evicted > 0, Cause.CAPACITY, "evicted", tokens=round(evicted))
     if preempted:
-        return _check("capacity and eviction", found=True, evidence=f"{preempted:,.0f} preemptions; {peak}")
+        return _found(Cause.CAPACITY, "preempted", count=round(preempted))
     computed = np.maximum(evidence.input_tokens - np.maximum(evidence.results.cached_tokens, 0), 0)
-    written = int(computed[evidence.results.ok].sum())
-    evidence_text = f"the pass wrote {written:,} prompt tokens into the cache; {peak}; evictions not reported"
-    return _check("capacity and eviction", None, evidence_text)
+    return _open(Cause.CAPACITY, "written", tokens=int(computed[evidence.results.ok].sum()))
 
 
 def _counter_window(proofs: tuple[TokenProof, ...]) -> CauseCheck:
     _, _, queries, hits = proofs
     if Proof.NOT_REPORTED in {queries.outcome, hits.outcome}:
-        return _check("counter window, other traffic", None, "counters and answers cannot be compared")
-    differs = Proof.DIFFERENT in {queries.outcome, hits.outcome}
-    return _check(
-        "counter window, other traffic", differs, f"counters and answers {'differ' if differs else 'are equal'}"
-    )
+        return _open(Cause.COUNTER_WINDOW, "not_comparable")
+    if Proof.DIFFERENT in {queries.outcome, hits.outcome}:
+        return _found(Cause.COUNTER_WINDOW, "counters_differ")
+    return _ruled_out(Cause.COUNTER_WINDOW, "counters_equal")
 
 
 def _restarts(evidence: Evidence) -> CauseCheck:
     if evidence.counters.queries_delta is None:
-        return _check("restart of the server", None, "counters are not reported")
+        return _open(Cause.RESTART, "no_counters")
     seen = len(evidence.counters.restarts)
-    return _check("restart of the server", seen > 0, f"{seen or 'no'} counter reset seen")
+    return _found_if(seen > 0, Cause.RESTART, "resets", count=seen)
 
 
 def _external_tier(evidence: Evidence) -> CauseCheck:
     hits = evidence.counters.external_hits_delta
     if hits is None:
-        return _check("external tier counted twice", None, "the server reports no external tier")
-    return _check("external tier counted twice", hits > 0, f"{hits:,.0f} hit tokens of an external tier")
+        return _open(Cause.EXTERNAL_TIER, "no_external_tier")
+    return _found_if(hits > 0, Cause.EXTERNAL_TIER, "external_hits", tokens=round(hits))
 
 
 def _metric_unit(evidence: Evidence) -> CauseCheck:
+    """Counters in blocks are one block size too small."""
     if not evidence.counters.in_tokens:
-        return _check("unit of the counter", found=True, evidence="the cache counters do not count tokens")
-    queries = evidence.counters.queries_delta
+        return _found(Cause.METRIC_UNIT, "not_tokens")
+    queries, size = evidence.counters.queries_delta, evidence.server.block_size
     counted = int(evidence.input_tokens[evidence.results.ok].sum())
     if not queries or not counted:
-        return _check("unit of the counter", None, "counters are not reported")
-    blocks = abs(queries * evidence.server.block_size - counted) <= counted * 0.1 and evidence.server.block_size > 1
-    return _check("unit of the counter", blocks, f"{queries:,.0f} queries for {counted:,} prompt tokens")
+        return _open(Cause.METRIC_UNIT, "no_counters")
+    blocks = size > 1 and abs(queries * size - counted) <= counted * CLOSE
+    return _found_if(blocks, Cause.METRIC_UNIT, "queries", queries=round(queries), tokens=counted)
 
 
 def _token_counts(proofs: tuple[TokenProof, ...]) -> CauseCheck:
-    planned = proofs[0]
-    if planned.outcome is Proof.NOT_REPORTED:
-        return _check("template and special tokens", None, "answers carry no prompt tokens")
-    left, right = planned.left_tokens, planned.right_tokens
-    return _check(
-        "template and special tokens", planned.outcome is Proof.DIFFERENT, f"{left:,} planned, {right:,} counted"
-    )
+    planned, counted = proofs[0].left_tokens, proofs[0].right_tokens
+    if planned is None or counted is None:
+        return _open(Cause.TOKEN_COUNTS, "no_prompt_tokens")
+    return _found_if(planned != counted, Cause.TOKEN_COUNTS, "prompt_tokens", planned=planned, counted=counted)
 
 
-def _check(cause: str, found: bool | None, evidence: str) -> CauseCheck:  # noqa: FBT001 - three-valued, read by name
-    finding = Finding.OPEN if found is None else Finding.FOUND if found else Finding.RULED_OUT
-    return CauseCheck(cause=cause, finding=finding, evidence=evidence)
+def _found(cause: Cause, evidence: str, **facts: float) -> CauseCheck:
+    return _check(cause, Finding.FOUND, evidence, facts)
+
+
+def _open(cause: Cause, evidence: str, **facts: float) -> CauseCheck:
+    return _check(cause, Finding.OPEN, evidence, facts)
+
+
+def _ruled_out(cause: Cause, evidence: str, **facts: float) -> CauseCheck:
+    return _check(cause, Finding.RULED_OUT, evidence, facts)
+
+
+def _found_if(condition: bool, cause: Cause, evidence: str, **facts: float) -> CauseCheck:  # noqa: FBT001 - reads as a sentence
+    return _check(cause, Finding.FOUND if condition else Finding.RULED_OUT, evidence, facts)
+
+
+def _check(cause: Cause, finding: Finding, evidence: str, facts: Mapping[str, float]) -> CauseCheck:
+    return CauseCheck(cause=cause, finding=finding, evidence=EVIDENCE[evidence].format(**facts), facts=dict(facts))

@@ -10,6 +10,7 @@ from rich.text import Text
 from foreword.report import text
 from foreword.report.document import Finding, Proof, Severity
 from foreword.report.view import ladder_view
+from foreword.report.wording import CAUSES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +74,9 @@ def _ladder_table(section: PassSection) -> Table:
 def _cause_lines(section: PassSection) -> list[Text]:
     """Causes of the remainder that this run does not rule out."""
     return [
-        Text.assemble((text.FINDINGS[check.finding], STYLES[check.finding]), f": {check.cause} ({check.evidence})")
+        Text.assemble(
+            (text.FINDINGS[check.finding], STYLES[check.finding]), f": {CAUSES[check.cause]} ({check.evidence})"
+        )
         for check in section.ladder.checks
         if check.finding is not Finding.RULED_OUT
     ]

@@ -45,6 +45,21 @@ class Finding(StrEnum):
     OPEN = "open"
 
 
+class Cause(StrEnum):
+    """Why a measured hit ratio may differ from the replayed one (RFC 3.3.22)."""
+
+    RESIDUAL_CACHE = "residual_cache"
+    BLOCK_SIZE = "block_size"
+    CONCURRENCY = "concurrency"
+    ROUTING = "routing"
+    CAPACITY = "capacity"
+    COUNTER_WINDOW = "counter_window"
+    RESTART = "restart"
+    EXTERNAL_TIER = "external_tier"
+    METRIC_UNIT = "metric_unit"
+    TOKEN_COUNTS = "token_counts"
+
+
 class MeasuredBy(StrEnum):
     """Where measured hits come from."""
 
@@ -53,13 +68,17 @@ class MeasuredBy(StrEnum):
     PARTIAL_USAGE = "partial_usage"
 
 
+Facts = dict[str, str | int | float]
+
+
 class Notice(Model):
-    """One thing a reader must know before trusting the numbers."""
+    """One thing a reader must know before trusting the numbers; ``facts`` is what its sentence is filled with."""
 
     code: str
     severity: Severity
     message: str
-    advice: str = ""
+    advice: str
+    facts: Facts
 
 
 class ConstructionVerdict(Model):
@@ -115,9 +134,10 @@ class RungSection(Model):
 class CauseCheck(Model):
     """One cause that could explain the remainder, and what this run says about it."""
 
-    cause: str
+    cause: Cause
     finding: Finding
     evidence: str
+    facts: Facts
 
 
 class LadderSection(Model):

@@ -12,6 +12,7 @@ import jinja2
 from foreword.collect.metrics import METRICS
 from foreword.report import charts, text
 from foreword.report.view import LadderView, ladder_view
+from foreword.report.wording import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +50,7 @@ def render_html(document: ReportDocument) -> str:
             style=_static("report.css"),
             script=_static("report.js"),
             echarts=_static("echarts.common.min.js"),
+            causes=CAUSES,
             formulas={name: metric.formula for name, metric in METRICS.items()},
         )
     )

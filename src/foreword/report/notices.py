@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from foreword.report.causes import excess_of_first
 from foreword.report.document import MeasuredBy, Notice, Severity
-from foreword.terms import Pass, Status
+from foreword.report.wording import ADVICE, NOTICES
+from foreword.terms import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from foreword.report.document import PassSection
     from foreword.report.evidence import Evidence
@@ -33,133 +34,109 @@ def notices(record: RunRecord, evidence: Sequence[Evidence], sections: Sequence[
 
 def _of_data_set(record: RunRecord) -> Iterator[Notice]:
     manifest = record.manifest
-    if record.run.dataset_id != manifest.dataset_id:
-        yield Notice(
-            code="DATASET_MISMATCH",
-            severity=Severity.ALARM,
-            message=f"The run names the data set {record.run.dataset_id!r}; the folder holds {manifest.dataset_id!r}.",
-        )
+    named, held = record.run.dataset_id, manifest.dataset_id
+    if named != held:
+        yield _alarm("DATASET_MISMATCH", named=named, held=held)
     theory = manifest.theoretical_result
     if theory.validation_status is not Status.PASS:
-        yield _warning("CONSTRUCTION", f"The construction's verdict is {theory.validation_status} ({theory.reason}).")
+        yield _warning("CONSTRUCTION", status=theory.validation_status, reason=theory.reason)
     if manifest.reencode.wrong:
-        yield _warning(
-            "REENCODE",
-            f"{manifest.reencode.wrong:,} of {manifest.reencode.checked or 0:,} prompts did not encode to their ids.",
-        )
+        yield _warning("REENCODE", wrong=manifest.reencode.wrong, checked=manifest.reencode.checked or 0)
 
 
 def _of_server(record: RunRecord) -> Iterator[Notice]:
     manifest, metrics = record.manifest, record.metrics
     if metrics is None:
-        yield _warning(
-            "METRICS_ABSENT",
-            "No metrics of the server were collected; only answers can prove hits.",
-            "run with --metrics-url",
-        )
+        yield _warning("METRICS_ABSENT")
         return
     planned, reported = manifest.block_size, metrics.block_size_reported
     if reported is not None and reported != planned:
-        yield Notice(
-            code="BLOCK_SIZE_MISMATCH",
-            severity=Severity.ALARM,
-            message=f"The data set is planned in blocks of {planned} tokens, the server has {reported}.",
-            advice=f"generate it again with block_size {reported}, or start the server with {planned}",
-        )
-    detected = metrics.engine
-    if detected and detected.hit_rule and manifest.engine.hit_rule not in {None, detected.hit_rule}:
+        yield _alarm("BLOCK_SIZE_MISMATCH", planned=planned, reported=reported)
+    engine, detected = manifest.engine, metrics.engine
+    if detected and detected.hit_rule and engine.hit_rule and engine.hit_rule is not detected.hit_rule:
         yield _warning(
             "HIT_RULE_MISMATCH",
-            f"The data set is planned for {manifest.engine.name} ({manifest.engine.hit_rule}); "
-            f"the server is {detected.name} ({detected.hit_rule}).",
-            "generate it again for this engine",
+            planned=engine.name or "",
+            planned_rule=engine.hit_rule,
+            found=detected.name or "",
+            found_rule=detected.hit_rule,
         )
     if metrics.absent:
-        absent = ", ".join(sorted(metrics.absent)).replace("_", " ")
-        yield _note("METRICS_INCOMPLETE", f"The server does not report {absent}.")
+        yield _note("METRICS_INCOMPLETE", names=", ".join(sorted(metrics.absent)).replace("_", " "))
 
 
 def _of_run(record: RunRecord) -> Iterator[Notice]:
     if record.run.state != "complete":
-        yield _warning("INTERRUPTED", "The run was interrupted; the report covers what was recorded before.")
+        yield _warning("INTERRUPTED")
     if record.row_cut_off:
-        yield _warning("CUT_OFF_ROW", "The last result row was cut off while it was written; it is left out.")
+        yield _warning("CUT_OFF_ROW")
     for message in record.run.warnings:
-        yield _warning("RUN", f"The run warned: {ADDRESS.sub('an address', message)}.")
+        yield _warning("RUN", message=ADDRESS.sub("an address", message))
 
 
 def _of_pass(evidence: Evidence, section: PassSection) -> Iterator[Notice]:
-    name, counts = evidence.pass_name, section.requests
+    name, counts, lengths = evidence.pass_name, section.requests, section.length_proof
     if counts.failed:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.failures_by_kind.items())
-        yield _warning(
-            "FAILED_REQUESTS",
-            f"{counts.failed:,} of {counts.planned:,} requests of the {name} pass failed ({kinds}); "
-            "predictions are replayed without them.",
-        )
+        yield _warning("FAILED_REQUESTS", failed=counts.failed, planned=counts.planned, pass_name=name, kinds=kinds)
     if counts.not_sent:
         limited = evidence.record.run.max_requests is not None
-        message = f"{counts.not_sent:,} of {counts.planned:,} requests of the {name} pass have no result"
-        yield _note("LIMITED", f"{message}: the run was limited.") if limited else _warning("NOT_SENT", f"{message}.")
+        told = _note if limited else _warning
+        code = "LIMITED" if limited else "NOT_SENT"
+        yield told(code, missing=counts.not_sent, planned=counts.planned, pass_name=name)
     lag = section.performance.loop_lag_p99_ms if section.performance else None
     if lag is not None and lag > LOOP_LAG_LIMIT_MS:
-        yield _warning(
-            "CLIENT_LAG",
-            f"The client itself was late by {lag:.0f} ms (P99) in the {name} pass: latencies are too long.",
-            "lower the load of one client, or use more of them",
-        )
-    if section.length_proof is not None and section.length_proof.equal < section.length_proof.compared:
-        wrong = section.length_proof.compared - section.length_proof.equal
-        yield _warning(
-            "PROMPT_TOKENS_DIFFER",
-            f"The server counted other prompt tokens than planned in {wrong:,} requests of the {name} pass.",
-            "check that the data set was made with the server's tokenizer and prompt format",
-        )
+        yield _warning("CLIENT_LAG", lag_ms=lag, pass_name=name)
+    if lengths is not None and lengths.equal < lengths.compared:
+        yield _warning("PROMPT_TOKENS_DIFFER", requests=lengths.compared - lengths.equal, pass_name=name)
 
 
 def _of_cache(evidence: Evidence) -> Iterator[Notice]:
     name = evidence.pass_name
     excess = excess_of_first(evidence)
     if excess:
-        yield _warning(
-            "RESIDUAL_CACHE",
-            f"The cache was not empty before the cold pass: first requests of lanes found {excess:,} tokens.",
-            "run with a salt, or reset the cache before the run",
-        )
+        yield _warning("RESIDUAL_CACHE", tokens=excess)
     warm = len(evidence.served) - len(evidence.results.ok)
-    cold_lanes = warm - int(evidence.served[:warm].sum())
-    if name is Pass.HOT and cold_lanes:
-        yield _warning("NOT_WARMED", f"{cold_lanes:,} of {warm:,} lanes were not warmed before the hot pass.")
+    cold = warm - int(evidence.served[:warm].sum())
+    if cold:
+        yield _warning("NOT_WARMED", cold=cold, lanes=warm)
     if evidence.measured is None and evidence.results.ok.any():
-        yield _warning(
-            "HITS_NOT_REPORTED",
-            f"Neither answers nor counters report hits of the {name} pass.",
-            "let the server report cached tokens (vLLM: --enable-prompt-tokens-details), or give --metrics-url",
-        )
+        yield _warning("HITS_NOT_REPORTED", pass_name=name)
     if evidence.measured is not None and evidence.measured.by is MeasuredBy.PARTIAL_USAGE:
-        yield _warning("PARTIAL_USAGE", f"Only some answers of the {name} pass report cached tokens.")
+        yield _warning("PARTIAL_USAGE", pass_name=name)
 
 
 def _of_counters(evidence: Evidence) -> Iterator[Notice]:
     name, counters = evidence.pass_name, evidence.counters
     if counters.restarts:
-        yield _warning("COUNTER_RESET", f"Counters were reset during the {name} pass: the server restarted.")
+        yield _warning("COUNTER_RESET", pass_name=name)
     if counters.missing:
-        yield _warning("METRICS_MISSING", f"Metrics of an endpoint or rank were missing after the {name} pass.")
+        yield _warning("METRICS_MISSING", pass_name=name)
     if counters.preemptions_delta:
-        yield _warning("PREEMPTIONS", f"{counters.preemptions_delta:,.0f} requests of the {name} pass were preempted.")
+        yield _warning("PREEMPTIONS", count=round(counters.preemptions_delta), pass_name=name)
     if counters.derived:
-        yield _note("COUNTERS_DERIVED", f"Counters of the {name} pass are derived from rates: approximate.")
+        yield _note("COUNTERS_DERIVED", pass_name=name)
     if counters.external_hits_delta:
-        yield _note(
-            "EXTERNAL_TIER",
-            f"An external cache tier served {counters.external_hits_delta:,.0f} tokens in the {name} pass.",
-        )
+        yield _note("EXTERNAL_TIER", tokens=round(counters.external_hits_delta), pass_name=name)
 
 
-def _note(code: str, message: str) -> Notice:
-    return Notice(code=code, severity=Severity.NOTE, message=message)
+def _alarm(code: str, **facts: str | float) -> Notice:
+    return _notice(code, Severity.ALARM, facts)
 
 
-def _warning(code: str, message: str, advice: str = "") -> Notice:
-    return Notice(code=code, severity=Severity.WARNING, message=message, advice=advice)
+def _warning(code: str, **facts: str | float) -> Notice:
+    return _notice(code, Severity.WARNING, facts)
+
+
+def _note(code: str, **facts: str | float) -> Notice:
+    return _notice(code, Severity.NOTE, facts)
+
+
+def _notice(code: str, severity: Severity, facts: Mapping[str, str | float]) -> Notice:
+    return Notice(
+        code=code,
+        severity=severity,
+        message=NOTICES[code].format(**facts),
+        advice=ADVICE.get(code, "").format(**facts),
+        facts=dict(facts),
+    )

@@ -1,4 +1,4 @@
-"""Every sentence of the report, in one place."""
+"""Words of the report that are computed or shared; headings stand in the templates, notices in ``wording``."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
     joined = "and" if place == "within" and construction.status is not Status.FAIL else "but"
     return (
         f"{built}, {joined} the server served {percent(measured)} of the prompt tokens from its cache: "
-        f"{difference(measured, run.design_hit_ratio)} from the design{design}, {place} the guide of {run.guide_points:g} pp "
-        f"for {run.guide_case}."
+        f"{difference(measured, run.design_hit_ratio)} from the design{design}, "
+        f"{place} the guide of {run.guide_points:g} pp for {run.guide_case}."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from foreword.collect.ladder import Remainder, RungName
 from foreword.report import text
 from foreword.report.document import Finding
+from foreword.report.wording import CAUSES
 
 if TYPE_CHECKING:
     from foreword.report.document import LadderSection
@@ -79,7 +80,7 @@ def ladder_view(ladder: LadderSection) -> LadderView:
 
 def _remainder(ladder: LadderSection, step: str) -> str:
     causes = {
-        finding: [check.cause for check in ladder.checks if check.finding is finding]
+        finding: [CAUSES[check.cause] for check in ladder.checks if check.finding is finding]
         for finding in (Finding.FOUND, Finding.OPEN)
     }
     return text.remainder(ladder.remainder, step, found=causes[Finding.FOUND], left=causes[Finding.OPEN])

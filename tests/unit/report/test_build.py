@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from foreword.collect.ladder import Remainder, RungName
-from foreword.report.document import Finding, MeasuredBy, Proof, ReportDocument, Severity
+from foreword.report.document import Cause, Finding, MeasuredBy, Proof, ReportDocument, Severity
 from foreword.terms import Pass, RuntimeVerdict, Status
 from tests.support.run_folder import RunShape, make_plan, serial_hits, warm_rows
 
@@ -109,9 +109,9 @@ def test_a_cache_that_was_not_empty_is_found(report_of: ReportOf) -> None:
     checks = {check.cause: check.finding for check in document.passes[0].ladder.checks}
     assert "RESIDUAL_CACHE" in codes(document)
     assert document.passes[0].ladder.remainder is Remainder.UNEXPLAINED
-    assert checks["residual cache before the run"] is Finding.FOUND
-    assert checks["wrong block size"] is Finding.RULED_OUT
-    assert checks["capacity and eviction"] is Finding.RULED_OUT  # it could only lose hits, and here are more
+    assert checks[Cause.RESIDUAL_CACHE] is Finding.FOUND
+    assert checks[Cause.BLOCK_SIZE] is Finding.RULED_OUT
+    assert checks[Cause.CAPACITY] is Finding.RULED_OUT  # it could only lose hits, and here are more
 
 
 def test_blocks_that_the_server_does_not_report_show_in_its_hits(report_of: ReportOf) -> None:
@@ -119,9 +119,9 @@ def test_blocks_that_the_server_does_not_report_show_in_its_hits(report_of: Repo
     document = report_of(RunShape(requests=120, server_block_size=64, reports_block_size=False))
 
     checks = {check.cause: check for check in document.passes[0].ladder.checks}
-    assert checks["wrong block size"].finding is Finding.FOUND
-    assert "multiple of 64" in checks["wrong block size"].evidence
-    assert checks["residual cache before the run"].finding is Finding.RULED_OUT
+    assert checks[Cause.BLOCK_SIZE].finding is Finding.FOUND
+    assert "multiple of 64" in checks[Cause.BLOCK_SIZE].evidence
+    assert checks[Cause.RESIDUAL_CACHE].finding is Finding.RULED_OUT
 
 
 def test_a_hot_pass_of_a_cold_design_keeps_the_verdict_of_the_design(report_of: ReportOf) -> None:
