@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from foreword.errors import ConfigError, TokenizerError
 from foreword.store.vocabularies import keeps_ascii, read_vocabulary
 from foreword.terms import PromptFormat
-from foreword.workload.tokens import Frame
+from foreword.workload.tokens import SPACE_MARK, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,6 @@ BUILTIN = "builtin"
 FILE_NAME = "tokenizer.json"
 
 _HUB = "hub:"
-_SPACE = "▁"
 
 
 def load_tokenizer(spec: str) -> LoadedTokenizer:
@@ -98,7 +97,7 @@ class LoadedTokenizer:
         if (text.isascii() and self.plain_ascii) or normalizer is None:
             return text
         seen = str(normalizer.normalize_str(text))
-        return text if _SPACE in seen else seen
+        return text if SPACE_MARK in seen else seen
 
     def pieces(self) -> Vocabulary:
         """The entries of the vocabulary."""

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foreword.workload.tokens import Family, Vocabulary
+from foreword.workload.tokens import SPACE_MARK, Family, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from foreword.terms import IntArray
 
-_SPACE = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _PLAIN_NORMALIZERS = frozenset({"NFC", "Prepend", "Replace"})
 
@@ -121,7 +120,7 @@ def _leaves(node: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 
 def _marks_spaces(leaf: dict[str, Any]) -> bool:
-    return leaf["type"] == "Replace" and (leaf["content"], leaf["pattern"]) == (_SPACE, {"String": " "})
+    return leaf["type"] == "Replace" and (leaf["content"], leaf["pattern"]) == (SPACE_MARK, {"String": " "})
 
 
 def _known_split(leaf: dict[str, Any]) -> bool:
@@ -161,7 +160,7 @@ def _spell_marked(text: str) -> bytes:
     """Bytes of an entry in which a mark stands for each space, and ``<0xNN>`` for one byte."""
     if code := _BYTE.fullmatch(text):
         return bytes([int(code[1], 16)])
-    return text.replace(_SPACE, " ").encode()
+    return text.replace(SPACE_MARK, " ").encode()
 
 
 def _spell_word(text: str) -> bytes:

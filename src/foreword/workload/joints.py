@@ -52,6 +52,8 @@ def read_separator(tokenizer: TokenizerProtocol, text: str) -> Separator:
     A separator may have no ids (WordPiece, Unigram); only tokenizers that know no widths may do so.
     """
     left, right = (text[:-1], " ") if text.endswith(" ") else (text, "")
+    if not text or text[0].isalnum() or text[-1].isalnum():
+        raise _unsafe(text, "it must begin and end with something else than a letter or digit")
     probe = SENTINEL + left + right + NEXT_SAMPLE
     whole, ends = tokenizer.encode(probe), tokenizer.token_ends(probe)
     word_end = len(SENTINEL.encode())

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from foreword.terms import BoolArray, IntArray
 
 
+SPACE_MARK = "▁"
+"""Character that stands for a space in SentencePiece-type vocabularies."""
+
+
 class Family(StrEnum):
     """How a tokenizer makes tokens, as far as composing text depends on it (design: content, 6)."""
 

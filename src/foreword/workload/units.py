@@ -15,6 +15,7 @@ import numpy as np
 
 from foreword.workload.escaping import escaped
 from foreword.workload.joints import bad_joints, probe_ends, probe_units, unsafe_characters
+from foreword.workload.tokens import SPACE_MARK, Family
 from foreword.workload.vocabulary import SENTINEL, proved_by_rule
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def _clean(
         if not problem and vocabulary.recognised:
             text = tokenizer.normalize(text).strip()
             problem = _after_normalising(tokenizer, text, reserved)
+        if vocabulary.family is Family.SENTENCEPIECE_BPE and SPACE_MARK in text:
+            problem = problem or "space mark"
         problem = problem or ("repeated" if text in seen else "")
         if problem:
             dropped[problem] += 1
@@ -198,8 +201,9 @@ def _ends(
             ends.append(tuple(ids[full:]) or None)
             continue
         stops = np.cumsum(widths[list(unit)])
-        kept = int(np.searchsorted(stops, len((separator.right + text[:at]).encode()), side="right"))
-        ends.append((*unit[:kept], *ids[short:]))
+        place = len((separator.right + text[:at]).encode())
+        kept = int(np.searchsorted(stops, place, side="right"))
+        ends.append((*unit[:kept], *ids[short:]) if kept and stops[kept - 1] == place else None)
     return ends
 
 

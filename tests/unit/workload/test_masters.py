@@ -1,0 +1,128 @@
+"""Master prefixes: their own first words, and cuts at every block boundary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from foreword.errors import ConstructionError, TokenizerError
+from foreword.workload.content import ContentOptions, ContentPlan, prepare
+from foreword.workload.tokens import Frame
+from foreword.workload.units import Corpus, Sample
+from tests.support.content import builtin_tokenizer, few_stories, random_words
+
+if TYPE_CHECKING:
+    from foreword.workload.content import Composer
+    from foreword.workload.stories import StoryLanguage
+
+
+def _plan(groups: int, *, block_size: int, prefix: int, head: int = 0, at_root: int = 0) -> ContentPlan:
+    """One request a group with this prefix, and some that share nothing."""
+    trunk = head // block_size * block_size
+    prefix_len = np.array([prefix] * groups + [trunk] * at_root)
+    return ContentPlan(
+        np.arange(groups + at_root) % groups,
+        np.full(groups + at_root, prefix + head + 200),
+        prefix_len,
+        tuple(f"g{place}" for place in range(groups)),
+        block_size,
+        1,
+        Frame(tuple(range(head))),
+        7,
+    )
+
+
+def _prepared(plan: ContentPlan, corpus: Corpus | None = None) -> Composer:
+    return prepare(builtin_tokenizer(), corpus or few_stories(), plan, ContentOptions(proof="none"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "mixed"])
+@pytest.mark.parametrize(("block_size", "head"), [(1, 0), (3, 1), (16, 0), (16, 5), (128, 40)])
+def test_text_can_stop_and_go_on_at_every_boundary(language: StoryLanguage, block_size: int, head: int) -> None:
+    """At each block boundary of the engine the master's text encodes to its ids, alone and before a word."""
+    tokenizer = builtin_tokenizer()
+    prefix = 640 if block_size == 128 else 240
+    composer = _prepared(_plan(2, block_size=block_size, prefix=prefix, head=head), few_stories(language, 900))
+    after = tokenizer.encode("q and")[-1]
+
+    for master in composer.masters.values():
+        for length in range(1, len(master)):
+            if (length + head) % block_size == 0:
+                text, ids = master.raw[: master.stops[length - 1]].decode(), master.ids[:length].tolist()
+                assert tokenizer.encode(text) == ids
+                assert tokenizer.encode(f"{text} and") == [*ids, after]
+
+
+def test_masters_are_a_block_longer_than_their_longest_prefix() -> None:
+    """The token after every cut is known, so that divergence words can differ from it."""
+    composer = _prepared(_plan(3, block_size=16, prefix=160))
+
+    assert all(len(master) >= 176 for master in composer.masters.values())
+
+
+def test_groups_have_different_first_words_and_samples() -> None:
+    """No two masters have a first token or a story in common."""
+    composer = _prepared(_plan(12, block_size=16, prefix=320))
+    masters = list(composer.masters.values())
+    stories = [story for master in masters for story in master.raw.decode().split("\n\n")[1:-1] if "####" in story]
+
+    assert len({int(master.ids[0]) for master in masters}) == 12
+    assert len(set(stories)) == len(stories) > 12
+
+
+def test_a_master_does_not_depend_on_the_length_of_another() -> None:
+    """A longer plan makes the same master longer."""
+    short = _prepared(_plan(4, block_size=16, prefix=160))
+    long = _prepared(_plan(4, block_size=16, prefix=640))
+
+    for group, master in short.masters.items():
+        assert long.masters[group].raw.startswith(master.raw[: master.stops[159]])
+
+
+def test_more_groups_than_start_words_are_told_apart_by_a_second_word() -> None:
+    """A thousand groups and more are possible with blocks of two tokens and more."""
+    composer = _prepared(_plan(1_500, block_size=16, prefix=16, at_root=2), random_words())
+
+    firsts = {tuple(master.ids[:16].tolist()) for master in composer.masters.values()}
+
+    assert len(firsts) == 1_500
+
+
+def test_more_groups_than_start_words_are_refused_where_one_token_must_tell_them_apart() -> None:
+    """With one-token blocks the refusal has both numbers."""
+    with pytest.raises(TokenizerError, match=r"^NOT_ENOUGH_WORDS: 1500 groups .* 1125 ") as caught:
+        _prepared(_plan(1_500, block_size=1, prefix=16), random_words())
+
+    assert "fewer groups" in caught.value.advice
+
+
+def test_a_corpus_that_cannot_be_cut_is_refused_with_the_share() -> None:
+    """Characters of several tokens cannot be cut at one-token blocks; the refusal names the way out."""
+    samples = tuple(Sample(f"s:{place}", f"ᚠᚢᚦᚨᚱᚲ{chr(0x16A0 + place)}") for place in range(70))
+
+    with pytest.raises(ConstructionError, match=r"^CORPUS_NOT_CUTTABLE: .* 0 of \d+ words") as caught:
+        _prepared(_plan(1, block_size=1, prefix=64), Corpus("text", samples, ""))
+
+    assert "completions_ids" in caught.value.advice
+
+
+def test_a_corpus_shorter_than_a_master_is_refused_with_the_numbers() -> None:
+    """Two stories do not make a thousand tokens."""
+    corpus = few_stories()
+    two = replace(corpus, samples=corpus.samples[:2])
+
+    with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: the 2 samples end after \d+ of 1008 "):
+        _prepared(_plan(1, block_size=16, prefix=992), two)
+
+
+def test_groups_that_share_nothing_need_no_master() -> None:
+    """max(P) = 0 is a plan like any other."""
+    plan = replace(_plan(2, block_size=16, prefix=0), input_len=np.array([50, 60]))
+
+    composer = _prepared(plan)
+
+    assert [len(prompt.ids) for prompt in composer.compose([0, 1])] == [50, 60]
+    assert [len(master) for master in composer.masters.values()] == [0, 0]
