@@ -155,7 +155,7 @@ async def plan_isolation(
         case Isolation.SALT | None:
             if mode is ExecutionMode.HOT:
                 return _hot_salt(wanted, salt)
-            return await _salted(wanted, salts_of(mode, salt), prober=prober, resetter=resetter)
+            return _salted(wanted, salts_of(mode, salt), finding=await prober.find())
 
 
 def _hot_salt(wanted: Isolation | None, salt: str | None) -> IsolationPlan:
@@ -167,10 +167,7 @@ def _hot_salt(wanted: Isolation | None, salt: str | None) -> IsolationPlan:
     return IsolationPlan(Isolation.NONE)
 
 
-async def _salted(
-    wanted: Isolation | None, salts: Mapping[Pass, str], *, prober: Prober, resetter: Resetter
-) -> IsolationPlan:
-    finding = await prober.find()
+def _salted(wanted: Isolation | None, salts: Mapping[Pass, str], *, finding: SaltFinding) -> IsolationPlan:
     match finding:
         case SaltFinding.HONOURED:
             return IsolationPlan(Isolation.SALT, finding, salts)
@@ -180,17 +177,9 @@ async def _salted(
         case SaltFinding.REFUSED if wanted is Isolation.SALT:
             raise ServerError("the server refuses cache_salt", advice="use --isolation reset or none")
         case SaltFinding.REFUSED | SaltFinding.IGNORED:
-            if wanted is None and await resetter.works():
-                text = (
-                    f"the server {_does(finding)} cache_salt; its prefix cache is reset before each cold pass instead"
-                )
-                return IsolationPlan(Isolation.RESET, finding, warning=text)
-            text = f"the server {_does(finding)} cache_salt: what it has cached before is not kept apart"
+            verb = "refuses" if finding is SaltFinding.REFUSED else "ignores"
+            text = f"the server {verb} cache_salt: what it has cached before is not kept apart"
             return IsolationPlan(Isolation.NONE, finding, warning=text)
-
-
-def _does(finding: SaltFinding) -> str:
-    return "refuses" if finding is SaltFinding.REFUSED else "ignores"
 
 
 class ResetResult(StrEnum):
@@ -217,10 +206,6 @@ class Resetter:
         results = [await self._reset_one(base) for base in self.bases]
         order = list(ResetResult)
         return max(results, key=order.index)
-
-    async def works(self) -> bool:
-        """Whether every server can be reset."""
-        return await self.reset() in {ResetResult.CONFIRMED, ResetResult.UNKNOWN}
 
     async def require(self) -> None:
         """Reset now, or raise ``ServerError`` that says what is missing."""

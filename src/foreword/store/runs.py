@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -76,13 +77,13 @@ class RunFolder:
 
 def create_run(dataset: Path, output: Path | None, *, parent: Path) -> RunFolder:
     """Make a run folder: ``output``, or the next free ``run_NNN`` in ``parent``; raises ``UsageError``."""
-    root = _claim(output) if output else _next_free(parent)
-    folder = RunFolder(root)
-    for path in (folder.dataset, folder.runtime, folder.report):
-        path.mkdir()
-    for name in DATASET_FILES:
-        if (dataset / name).is_file():
-            _link(dataset / name, folder.dataset / name)
+    with _writing(output or parent):
+        folder = RunFolder(_claim(output) if output else _next_free(parent))
+        for path in (folder.dataset, folder.runtime, folder.report):
+            path.mkdir()
+        for name in DATASET_FILES:
+            if (dataset / name).is_file():
+                _link(dataset / name, folder.dataset / name)
     return folder
 
 
@@ -135,19 +136,30 @@ class RowWriter:
         """Append one row and flush it."""
         if self._file is None:
             raise ValueError("the writer is not open")
-        self._file.write(msgspec.json.encode(row) + b"\n")
-        self._file.flush()
+        with _writing(self._path):
+            self._file.write(msgspec.json.encode(row) + b"\n")
+            self._file.flush()
 
 
 def write_document(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON document in one step, with ``schema_version`` first."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, ensure_ascii=False, allow_nan=False)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with _writing(path):
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A file system that does not take a file is a ``DataError`` with the system's words."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}", advice="give --output another place") from error
 
 
 def read_rows(path: Path) -> Iterator[RequestRow]:

@@ -74,14 +74,16 @@ async def test_a_server_that_refuses_salts(tmp_path: Path) -> None:
 
 
 async def test_a_reset_stands_in_for_a_salt(tmp_path: Path) -> None:
-    """A server that ignores salts but can be reset is reset before the cold pass."""
+    """A server that ignores salts can be reset before the cold pass, when that is asked for; it is not by default."""
     server = FakeOpenAI(honours_salt=False, reset="success")
     await make_run(server, tmp_path, mode=COLD)
+    assert server.resets == 0
 
-    outcome = await make_run(server, tmp_path, mode=COLD)
+    outcome = await make_run(server, tmp_path, mode=COLD, isolation=Isolation.RESET)
 
     assert outcome.passes[0].usage_hit_ratio == outcome.passes[0].designed_hit_ratio
-    assert load_run(outcome.folder).run["isolation"] == {"applied": "reset", "salt_probe": "ignored"}
+    assert load_run(outcome.folder).run["isolation"] == {"applied": "reset", "salt_probe": "not probed"}
+    assert outcome.warnings == ()
 
 
 async def test_hits_are_probed_by_counters_where_usage_is_silent(tmp_path: Path) -> None:

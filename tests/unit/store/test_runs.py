@@ -82,6 +82,14 @@ def test_an_output_that_holds_something(tmp_path: Path) -> None:
             create_run(dataset, taken, parent=tmp_path)
 
 
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """A path below a file is refused in one line, not with a traceback."""
+    dataset = write_dataset(tmp_path / "dataset")
+
+    with pytest.raises(DataError, match="cannot be written"):
+        create_run(dataset, dataset / "data.jsonl" / "run", parent=tmp_path)
+
+
 def test_rows_are_on_disk_at_once(tmp_path: Path) -> None:
     """Another reader sees a row before the writer is closed."""
     path = tmp_path / "rows.jsonl"
@@ -120,7 +128,7 @@ def test_a_killed_run_leaves_half_a_row(tmp_path: Path) -> None:
 
 
 def test_documents_are_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When writing fails the old document is whole."""
+    """When writing fails the old document is whole, and the failure has the system's words."""
     path = tmp_path / "run.json"
     write_document(path, {"state": "old"})
 
@@ -128,7 +136,7 @@ def test_documents_are_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DataError, match="cannot be written: No space"):
         write_document(path, {"state": "new"})
 
     assert read_document(path) == {"schema_version": 1, "state": "old"}
