@@ -295,6 +295,13 @@ class DatasetConfig(ConfigModel):
 def _without_aliases(data: dict[str, Any]) -> dict[str, Any]:
     """Rewrite the short keys of RFC 2.1 as the long ones."""
     plain = dict(data)
+    execution = plain.get("execution")
+    if isinstance(execution, dict) and execution.get("max_tokens") is not None:
+        if "output_length" in plain:
+            message = "execution.max_tokens and output_length both say how long answers are; keep one of them"
+            raise ValueError(message)
+        plain["output_length"] = execution["max_tokens"]
+        plain["execution"] = {key: value for key, value in execution.items() if key != "max_tokens"}
     for key in ("input_length", "output_length"):
         if isinstance(plain.get(key), int) and not isinstance(plain[key], bool):
             plain[key] = {"mode": "fixed", "value": plain[key]}

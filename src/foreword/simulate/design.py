@@ -127,7 +127,8 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
     target = _global_target(aim, prompts)
     by_group = _by_group(config, groups, prompts, plan, (order, prediction))
     verdict = _verdict(config, prompts, reach, prediction, (target, by_group))
-    wanted = suggestions(prompts, target, aim) if verdict.reason is Reason.TARGET_UNREACHABLE else []
+    unreachable = verdict.reason is Reason.TARGET_UNREACHABLE and config.planning.reachability_check
+    wanted = suggestions(prompts, target, aim) if unreachable else []
     warnings = (*sample.notes, *_warnings(config, groups, prompts, route))
     return Design(
         config, facts, sample, output_len, groups, route, lanes, prompts, plan, order, prediction, reach, target,
@@ -276,7 +277,7 @@ def _group_verdicts(
     """Each group's own status, where each has its own target."""
     if config.target.scope is not TargetScope.PER_GROUP:
         return [None] * len(groups.ids)
-    aim, tolerance = _aim(config, groups), Tolerance.of(config.validation)
+    aim, tolerance = _aim(config, groups), Tolerance.of(config)
     return [
         judge(
             target=aim.targets[g],
@@ -312,7 +313,7 @@ def _verdict(
         achieved=achieved,
         reach=reach,
         block_size=prompts.block_size,
-        tolerance=Tolerance.of(config.validation),
+        tolerance=Tolerance.of(config),
     )
     own = [group.verdict for group in by_group if group.verdict is not None]
     verdict = worst([*own, overall]) if own else overall

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from foreword.terms import Reason, Status
 
 if TYPE_CHECKING:
-    from foreword.config.dataset import ValidationConfig
+    from foreword.config.dataset import DatasetConfig
     from foreword.workload.reach import Reach
 
 
@@ -23,10 +23,11 @@ class Tolerance:
     allow_nearest: bool
 
     @classmethod
-    def of(cls, config: ValidationConfig) -> Tolerance:
-        """Tolerances as the decimals that were written."""
-        passing, warning = Fraction(str(config.pass_tolerance)), Fraction(str(config.warning_tolerance))
-        return cls(passing, warning, config.allow_nearest)
+    def of(cls, config: DatasetConfig) -> Tolerance:
+        """Tolerances as the decimals that were written; without a reachability check the nearest total stands."""
+        limits = config.validation
+        passing, warning = Fraction(str(limits.pass_tolerance)), Fraction(str(limits.warning_tolerance))
+        return cls(passing, warning, limits.allow_nearest or not config.planning.reachability_check)
 
 
 @dataclass(frozen=True, slots=True)

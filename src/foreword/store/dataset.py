@@ -15,7 +15,7 @@ from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import active_children, get_context, parent_process
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -115,10 +115,16 @@ def write_dataset(
     files, summary = totals
     files |= {WARMUP: _write_warmup(folder, first.warmup)}
     collisions = _check_unique(design, first, summary)
-    checks = {"reencode": _reencode(order, design, summary.proof), "collisions": collisions, "laws": _laws(design)}
+    design = replace(design, warnings=(*design.warnings, *first.facts["content"].get("warnings", ())))
+    checks = {
+        "reencode": _reencode(first.facts["proof_level"], summary.proof),
+        "collisions": collisions,
+        "laws": _laws(design, collisions),
+    }
     report = validation_document(design, checks)
     files |= {REPORT: write_json(folder / REPORT, report)}
-    parts = {**first.facts, **checks, "files": files}
+    described = {name: first.facts[name] for name in ("tokenizer", "corpus", "content")}
+    parts = {**described, **checks, "files": files}
     manifest = manifest_document(design, parts)
     write_json(folder / MANIFEST, manifest)
     return Written(folder, manifest, report)
@@ -166,6 +172,7 @@ def _joined(summaries: list[Rows]) -> Rows:
         data=b"",
         metadata=b"",
         first_private=np.concatenate([rows.first_private for rows in summaries]),
+        windows=np.concatenate([rows.windows for rows in summaries]),
         proof=sum((rows.proof for rows in summaries), ProofCounts()),
         retries=sum(rows.retries for rows in summaries),
         conflicts=tuple(name for rows in summaries for name in rows.conflicts),
@@ -180,13 +187,17 @@ def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
 
 
 def _check_unique(design: Design, first: _Opening, summary: Rows) -> dict[str, Any]:
-    """No first private block may equal a shared block or another private one with the same parent (decision 7)."""
+    """No first private block may equal a shared block or another private one with the same parent (decision 7).
+
+    Repeated windows further inside are a diagnosis only: chained keys cannot hit there (RFC 3.3.14).
+    """
+    asked = design.config.suffix.collision_detection
     private = np.concatenate((summary.first_private, first.warmup_private))
-    known = np.concatenate((private, first.shared))
-    values, counts = np.unique(known, return_counts=True)
-    twice = np.flatnonzero(np.isin(summary.first_private, values[counts > 1]))
+    checked = asked.enabled and asked.first_non_shared_block_unique
+    known = np.concatenate((private, first.shared)) if checked else private[:0]
+    twice = _repeated(known, among=summary.first_private)
     conflicts = len(twice)
-    if conflicts and design.config.suffix.collision_detection.on_conflict == "error":
+    if conflicts and asked.on_conflict == "error":
         names = [request_id(int(design.order[position])) for position in twice[:2]]
         raise ConstructionError(
             f"{conflicts} requests start their private part like another one, first {' and '.join(names)}",
@@ -195,18 +206,27 @@ def _check_unique(design: Design, first: _Opening, summary: Rows) -> dict[str, A
             advice="use more groups, a larger block_size, or prompts with a longer private part",
         )
     return {
-        "cache_match_semantics": design.config.suffix.collision_detection.cache_match_semantics,
-        "first_blocks_checked": len(private),
+        "cache_match_semantics": asked.cache_match_semantics,
+        "first_blocks_checked": len(private) if checked else 0,
         "first_block_conflicts": conflicts,
+        "window_blocks": asked.window_blocks,
+        "windows_checked": len(summary.windows),
+        "windows_repeated": len(summary.windows) - len(np.unique(summary.windows)),
+        "masters_common_prefix_tokens": first.facts["masters_common_prefix_tokens"],
         "repaired": summary.proof.repaired,
         "retries": summary.retries,
         "kept_unproved": len(summary.conflicts),
     }
 
 
-def _reencode(order: Order, design: Design, proof: ProofCounts) -> dict[str, Any]:
+def _repeated(keys: IntArray, *, among: IntArray) -> IntArray:
+    """Places of ``among`` whose key occurs more than once."""
+    values, counts = np.unique(keys, return_counts=True)
+    return np.flatnonzero(np.isin(among, values[counts > 1]))
+
+
+def _reencode(level: str, proof: ProofCounts) -> dict[str, Any]:
     """How the prompts were proved; prompts of ids have nothing to encode."""
-    level = "ids" if design.config.prompt_format == "completions_ids" else order.proof
     return {
         "level": level,
         "checked": proof.full if level != "window" else proof.windows,
@@ -215,10 +235,11 @@ def _reencode(order: Order, design: Design, proof: ProofCounts) -> dict[str, Any
     }
 
 
-def _laws(design: Design) -> dict[str, Any]:
-    """What composing checked for every request: that it shares its prefix, and only that."""
+def _laws(design: Design, collisions: dict[str, Any]) -> dict[str, Any]:
+    """Requests for which composing checked that they share their prefix, and only that."""
     count = len(design.order)
-    return {"prefix_shared": count, "first_private_block_unique": count, "length_exact": count}
+    unique = count - collisions["first_block_conflicts"] if collisions["first_blocks_checked"] else None
+    return {"prefix_shared": count, "length_exact": count, "first_private_block_unique": unique}
 
 
 class _Opening(NamedTuple):

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from foreword.cache.blocks import block_keys, next_key, root_key
+from foreword.cache.rules import HitRule
 from foreword.errors import ConstructionError
 from foreword.simulate.design import Design, Facts, content_key, design
 from foreword.simulate.documents import request_rows
@@ -16,6 +17,7 @@ from foreword.simulate.validate import fingerprint
 from foreword.store.corpora import load_corpus, stories_for
 from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
 from foreword.terms import IntArray, PromptFormat, draw_key
+from foreword.workload.collisions import common_prefix_tokens, window_digests
 from foreword.workload.content import CHUNK, ContentOptions, ContentPlan, ProofLevel, prepare
 
 if TYPE_CHECKING:
@@ -38,11 +40,12 @@ class Order(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Lines of some requests, the digest of each first private block, and the proof they went through."""
+    """Lines of some requests, digests of first private blocks and of private windows, and the proof of the prompts."""
 
     data: bytes
     metadata: bytes
     first_private: IntArray
+    windows: IntArray
     proof: ProofCounts
     retries: int
     conflicts: tuple[str, ...]
@@ -85,7 +88,7 @@ class Workshop:
     def _chunk(self, start: int, stop: int) -> Rows:
         numbers = self.design.order[start:stop]
         chunk = self.composer.compose_chunk(numbers)
-        data, metadata, digests, conflicts = [], [], [], []
+        data, metadata, digests, windows, conflicts = [], [], [], [], []
         for index, prompt, row in zip(
             numbers.tolist(), chunk.prompts, request_rows(self.design, start, stop), strict=True
         ):
@@ -94,6 +97,7 @@ class Workshop:
             if len(whole) != row["input_len"]:
                 raise _broken(row["request_id"], f"has {len(whole)} tokens instead of {row['input_len']}")
             digests.append(self._first_private(whole, group, shared, row["request_id"]))
+            windows.append(self._windows(whole[shared:]))
             row["collision_status"] = prompt.status
             row["prompt_fingerprint"] = fingerprint(whole)
             if prompt.status == "conflict":
@@ -104,6 +108,7 @@ class Workshop:
             b"".join(data),
             b"\n".join([*metadata, b""]),
             _digest_array(digests),
+            np.concatenate(windows),
             chunk.proof,
             sum(prompt.retries for prompt in chunk.prompts),
             tuple(conflicts),
@@ -119,6 +124,12 @@ class Workshop:
 
     def _whole(self, prompt: ComposedPrompt) -> IntArray:
         return np.concatenate((self.head, prompt.ids, self.tail))
+
+    def _windows(self, private: IntArray) -> IntArray:
+        """Digests of the windows of whole blocks in a private part, one at each block."""
+        collisions = self.design.config.suffix.collision_detection
+        size = self.design.facts.block_size
+        return window_digests(private, block_size=size, blocks=collisions.window_blocks if collisions.enabled else 0)
 
     def _first_private(self, whole: IntArray, group: int, shared: int, name: str) -> int:
         """Digest of the first block that a prompt does not share, after checking that it shares what it should."""
@@ -146,6 +157,7 @@ def open_workshop(order: Order) -> Workshop:
         frame=frame,
         seed_key=content_key(config),
         as_ids=config.prompt_format is PromptFormat.COMPLETIONS_IDS,
+        token_granular=facts.rule is HitRule.CAP_ONLY,
     )
     collisions = config.suffix.collision_detection
     options = ContentOptions(
@@ -192,6 +204,8 @@ def _facts(tokenizer: LoadedTokenizer, suffix: Corpus, prefix: Corpus | None, co
         },
         "corpus": {use: {"source": corpus.source, "sha256": corpus.sha256} for use, corpus in corpora.items()},
         "content": dict(composer.diagnostics),
+        "proof_level": composer.proof_level,
+        "masters_common_prefix_tokens": common_prefix_tokens([master.ids for master in composer.masters.values()]),
     }
 
 
