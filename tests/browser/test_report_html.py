@@ -23,6 +23,8 @@ SHAPES = {
     "all failed": (RunShape(fails=lambda _at: True), 4),
 }
 
+DRAWN = "[...document.querySelectorAll('[data-chart] svg')].filter(e => e.clientHeight).map(e => e.innerHTML.length)"
+
 
 @pytest.fixture(scope="module")
 def address(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -48,7 +50,7 @@ async def test_a_report_draws_its_charts_and_asks_for_nothing(tmp_path: Path, ad
     html = write_report(write_run(tmp_path / "run_001", shape)).html
 
     async with open_page(address, html.as_uri()) as page:
-        drawn = await page.value("[...document.querySelectorAll('[data-chart] svg')].map(e => e.innerHTML.length)")
+        drawn = await page.value(DRAWN)
         holes = await page.value("document.querySelectorAll('[data-chart]').length")
 
         assert holes == len(drawn) == charts
@@ -65,11 +67,16 @@ async def test_a_report_follows_its_reader(tmp_path: Path, address: str) -> None
         widths = [await _overhang(page, width) for width in (1280, 760, 390)]
         light, dark = await _colours(page, "light"), await _colours(page, "dark")
         printed = await page.command("Page.printToPDF", printBackground=True)
+        await page.command("Emulation.setEmulatedMedia", media="print")
+        await page.next_frame()
+        on_paper = await page.value(DRAWN)
 
     assert widths == [0, 0, 0]
     assert light["paper"] != dark["paper"]
     assert light["strokes"] != dark["strokes"]
     assert len(printed["data"]) > 20_000
+    assert len(on_paper) == 10
+    assert min(on_paper) > 1000
 
 
 async def _overhang(page: Page, width: int) -> int:
