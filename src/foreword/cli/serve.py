@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,23 +16,22 @@ if TYPE_CHECKING:
 
 _UNLIMITED = "unlimited"
 
+Tokenizer = Annotated[str | None, Parameter(help="builtin, a tokenizer.json or its folder, or hub:NAME@REV.")]
+Capacity = Annotated[
+    int | Literal["unlimited"] | None, Parameter(help="Blocks that requests can use; default unlimited.")
+]
+Prefill = Annotated[float | None, Parameter(help="Uncached prompt tokens computed in a second; default 100000.")]
+Decode = Annotated[float | Literal["unlimited"] | None, Parameter(help="Tokens of one stream in a second; default 50.")]
+
 
 def serve(  # noqa: PLR0913 - one parameter a flag
     *,
     config: Annotated[Path | None, Parameter(help="YAML file; flags win over it.")] = None,
-    tokenizer: Annotated[
-        str | None, Parameter(help="builtin, a tokenizer.json or its folder, or hub:NAME@REV.")
-    ] = None,
+    tokenizer: Tokenizer = None,
     block_size: Annotated[int | None, Parameter(help="Tokens of a cache block; default 16.")] = None,
-    capacity_blocks: Annotated[
-        int | Literal["unlimited"] | None, Parameter(help="Blocks that requests can use; default unlimited.")
-    ] = None,
-    prefill_tokens_per_s: Annotated[
-        float | None, Parameter(help="Uncached prompt tokens computed in a second; default 100000.")
-    ] = None,
-    decode_tokens_per_s: Annotated[
-        float | Literal["unlimited"] | None, Parameter(help="Tokens of one stream in a second; default 50.")
-    ] = None,
+    capacity_blocks: Capacity = None,
+    prefill_tokens_per_s: Prefill = None,
+    decode_tokens_per_s: Decode = None,
     slots: Annotated[int | None, Parameter(help="Requests that run at once; default 64.")] = None,
     jitter: Annotated[float | None, Parameter(help="Share by which times vary, 0 up to 1; default 0.")] = None,
     seed: Annotated[int | None, Parameter(help="Seed of the jitter; default 0.")] = None,
@@ -60,17 +60,18 @@ def serve(  # noqa: PLR0913 - one parameter a flag
         "model": model,
     }
     asked = _config(config, {name: value for name, value in flags.items() if value is not None})
-
-    def ready(url: str) -> None:
-        if json:
-            print_json({"url": url, **asked.model_dump()})
-        else:
-            print(_ready_line(asked, url))
-        sys.stdout.flush()
-
-    serve_now(asked, ready)
+    serve_now(asked, partial(_announce, asked, json=json))
     print("foreword: server stopped", file=sys.stderr)
     return 0
+
+
+def _announce(config: ServerConfig, url: str, *, json: bool) -> None:
+    """Say where the server is, at once: a program may be waiting for the line."""
+    if json:
+        print_json({"url": url, **config.model_dump()})
+    else:
+        print(_ready_line(config, url))
+    sys.stdout.flush()
 
 
 def _config(path: Path | None, flags: dict[str, str | float]) -> ServerConfig:
