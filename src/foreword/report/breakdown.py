@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from foreword.report.evidence import Evidence
     from foreword.terms import IntArray
 
-LANES_LISTED = 64
-
 
 def by_group(evidence: Evidence) -> tuple[Breakdown, ...]:
     """One row a prefix group, with its own target and ceiling where the plan has them."""
@@ -43,10 +41,10 @@ def by_class(evidence: Evidence) -> tuple[Breakdown, ...]:
 
 
 def by_lane(evidence: Evidence) -> tuple[Breakdown, ...]:
-    """One row a lane, the first ``LANES_LISTED``; none when lanes are the groups."""
+    """One row a lane; none when lanes are the groups."""
     if len(evidence.plan.lane_names) == len(evidence.plan.group_ids):
         return ()
-    return _rows(evidence, evidence.plan.lane, evidence.plan.lane_names)[:LANES_LISTED]
+    return _rows(evidence, evidence.plan.lane, evidence.plan.lane_names)
 
 
 def by_domain(evidence: Evidence) -> tuple[Breakdown, ...]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NOT_REPORTED = "not reported"
 NBSP = "\u00a0"
+ROWS_SHOWN = 40
 
 GUIDE_SINGLE = "one prefix, one cache"
 GUIDE_MANY_PREFIXES = "several prefixes, one cache"
@@ -221,6 +222,11 @@ CHART_USAGE = "KV-cache usage"
 CAPTION_USAGE = "Share in use by running requests, as the server reports it, sampled during the pass."
 CHART_LENGTHS = "Prompt lengths"
 CHART_WATERMARKS = "Watermarks"
+
+
+def more_rows(total: int) -> str:
+    """Line below a table that was cut."""
+    return f"The first {ROWS_SHOWN} of {whole(total)} rows; all of them are in prefix_cache_report.json."
 
 
 def pairs_caption(shown: int, total: int) -> str:

@@ -68,6 +68,13 @@ def test_printed_steps_add_up_to_the_printed_total(report_of: ReportOf) -> None:
     assert round(sum(steps[:-1]), 2) == steps[-1]
 
 
+def test_long_tables_are_cut_and_say_so(report_of: ReportOf) -> None:
+    """A page of a hundred groups shows the first ones and where the others are."""
+    said = visible(render_html(report_of(RunShape(requests=100, groups=tuple(f"g{at:02d}" for at in range(50))))))
+
+    assert "The first 40 of 50 rows; all of them are in prefix_cache_report.json." in said
+
+
 def test_names_of_a_data_set_are_text_not_markup(report_of: ReportOf) -> None:
     """A group or data set named like a tag stays a name, in the page and in the chart data."""
     name = "</script><img src=x>"
