@@ -30,7 +30,7 @@ from foreword.simulate.validate import (
     fingerprint,
 )
 from foreword.simulate.verdict import percent
-from foreword.store.configs import with_sources
+from foreword.store.configs import NO_FILE, with_sources
 from foreword.store.dataset import DATA, MANIFEST, METADATA, REPORT, WARMUP
 from foreword.store.encoding import Encoder
 from foreword.store.reading import (
@@ -254,10 +254,14 @@ def _maker(
     except ForewordError as failure:
         check.not_recomposed_because = failure.message
         return None
-    for part in ("tokenizer", "corpus"):
-        if workshop.facts[part] != manifest.get(part):
-            check.not_recomposed_because = f"the {part} at hand is another one"
+    if workshop.tokenizer.sha256 != (manifest.get("tokenizer") or {}).get("sha256"):
+        check.not_recomposed_because = "the tokenizer at hand is another one"
+        return None
+    if workshop.facts["corpus"] != manifest.get("corpus"):
+        if not {config.suffix.source, config.prefix.source} <= {*NO_FILE, None}:
+            check.not_recomposed_because = "the corpus at hand is another one"
             return None
+        check.problems += difference_problems({"corpus": workshop.facts["corpus"]}, manifest, file=MANIFEST)
     return workshop
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from foreword.config.lengths import LengthLaw
 
+NO_FILE = frozenset({"builtin", "random_tokens"})
+"""Sources of text that read no file."""
+
 _LENGTH_COLUMNS = ("input_length", "input_len", "prompt_tokens", "ContextTokens", "length", "tokens")
 _OUTPUT_COLUMNS = ("output_length", "output_len", "completion_tokens", "GeneratedTokens", "length", "tokens")
 _GROUP_COLUMNS = ("prefix_group_id", "group", "group_id")
@@ -67,7 +70,7 @@ def with_sources(config: DatasetConfig, *, tokenizer: str | None, corpus: Path |
     if tokenizer is not None:
         changed["tokenizer"] = tokenizer
     if corpus is not None:
-        if {config.suffix.source, config.prefix.source} <= {"builtin", "random_tokens", None}:
+        if {config.suffix.source, config.prefix.source} <= {*NO_FILE, None}:
             message = f"--corpus {corpus}: suffix.source {config.suffix.source} reads no file"
             raise ConfigError(message, field="suffix.source", advice="set suffix.source to text or gsm8k")
         changed["suffix"] = config.suffix.model_copy(update={"path": str(corpus)})
