@@ -163,6 +163,9 @@ def _row_text(row: object, path: Path, number: int) -> str:
 
 def _shortened(paragraph: str) -> Iterator[str]:
     """The paragraph, or runs of its sentences where it is longer than a sample should be."""
+    if len(paragraph) <= _LONGEST_SAMPLE:
+        yield paragraph
+        return
     run = ""
     for sentence in _SENTENCE.split(paragraph):
         for start in range(0, len(sentence), _LONGEST_SAMPLE):

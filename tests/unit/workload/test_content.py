@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from foreword.errors import ConstructionError
-from foreword.workload.content import ContentOptions, ContentPlan, OnConflict, prepare
+from foreword.workload.content import ContentOptions, ContentPlan, prepare
 from foreword.workload.proof import Prover
 from foreword.workload.tokens import Frame, Vocabulary
 from foreword.workload.units import Corpus, Sample
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foreword.store.tokenizers import LoadedTokenizer
+    from foreword.workload.content import OnConflict, ProofLevel
 
 
 @dataclass(frozen=True)
@@ -100,17 +101,17 @@ def test_a_prompt_that_never_proves_ends_the_build_with_its_number() -> None:
     """The default policy is an error that names request, group and retries."""
     composer = prepare(Moody("", always=True), _short_stories(), _plan(), ContentOptions(max_retries=2))
 
-    with pytest.raises(ConstructionError, match="^JOINT_NOT_PROVED: request 4 .* 2 retries") as caught:
+    with pytest.raises(ConstructionError, match=r"^JOINT_NOT_PROVED: request 4 .* 2 retries") as caught:
         composer.compose([4])
 
     assert (caught.value.group, caught.value.retry, caught.value.stage) == ("g", 2, "content")
 
 
 @pytest.mark.parametrize("policy", ["warn", "accept_with_warning"])
-def test_other_policies_keep_the_prompt_with_the_ids_that_a_server_sees(policy: str) -> None:
+def test_other_policies_keep_the_prompt_with_the_ids_that_a_server_sees(policy: OnConflict) -> None:
     """It is marked, counted, and theory gets the true ids."""
     tokenizer = Moody("", always=True)
-    options = ContentOptions(max_retries=1, on_conflict=cast("OnConflict", policy))
+    options = ContentOptions(max_retries=1, on_conflict=policy)
 
     chunk = prepare(tokenizer, _short_stories(), _plan(), options).compose_chunk([4])
 
@@ -120,7 +121,7 @@ def test_other_policies_keep_the_prompt_with_the_ids_that_a_server_sees(policy: 
 
 
 @pytest.mark.parametrize("level", ["window", "full"])
-def test_both_levels_find_corrupted_divergence_words(level: str) -> None:
+def test_both_levels_find_corrupted_divergence_words(level: ProofLevel) -> None:
     """One changed word after the prefix is found by the window as by the full proof."""
     plan = spread_plan(30, block_size=16)
     composer = prepare(builtin_tokenizer(), few_stories(), plan, ContentOptions(proof="none"))
@@ -128,15 +129,11 @@ def test_both_levels_find_corrupted_divergence_words(level: str) -> None:
     prompts = [(prompt.escaped, prompt.ids) for prompt in map(composer._prompt, drafts)]
     words = composer._materials.words
     other = replace(words, texts=(words.texts[-1], *words.texts[:-1]))
-    broken = Prover(replace(composer._materials, words=other))
-    texts = [
-        (replace(composer._materials, words=other).pieces_of(draft)[0], ids)
-        for draft, (_, ids) in zip(drafts, prompts, strict=True)
-    ]
+    changed = replace(composer._materials, words=other)
+    texts = [b"".join(changed.pieces_of(draft)[0]) for draft in drafts]
+    rows = [(text, ids) for text, (_, ids) in zip(texts, prompts, strict=True)]
 
-    wrong, counts = broken.check(
-        drafts, [(b"".join(text), ids) for text, ids in texts], full=np.zeros(30, bool), level=cast("ProofLevel", level)
-    )
+    wrong, counts = Prover(changed).check(drafts, rows, full=np.zeros(30, bool), level=level)
 
     worded = [row for row, draft in enumerate(drafts) if len(draft.words) - (draft.cut == 0) or draft.fillers]
     assert wrong == worded
@@ -144,7 +141,7 @@ def test_both_levels_find_corrupted_divergence_words(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["window", "full"])
-def test_both_levels_find_a_prefix_cut_at_the_wrong_byte(level: str) -> None:
+def test_both_levels_find_a_prefix_cut_at_the_wrong_byte(level: ProofLevel) -> None:
     """A master whose text is a byte off at the cut is found."""
     plan = replace(spread_plan(30, block_size=16, groups=1), prefix_len=np.full(30, 48))
     composer = prepare(
@@ -156,7 +153,7 @@ def test_both_levels_find_a_prefix_cut_at_the_wrong_byte(level: str) -> None:
     drafts = composer._drafts(composer._jobs(np.arange(30)), retry=0)
     prompts = [(b"".join(texts), np.concatenate(ids)) for texts, ids in map(materials.pieces_of, drafts)]
 
-    wrong, _ = Prover(materials).check(drafts, prompts, full=np.zeros(30, bool), level=cast("ProofLevel", level))
+    wrong, _ = Prover(materials).check(drafts, prompts, full=np.zeros(30, bool), level=level)
 
     assert wrong == list(range(30))
 
@@ -208,7 +205,7 @@ def test_ids_are_plain_ids_of_the_vocabulary() -> None:
 
     composer = prepare(tokenizer, random_words(), plan)
     ids = np.concatenate([prompt.ids for prompt in composer.compose(range(200))])
-    pieces = {tokenizer.engine.id_to_token(int(token)) for token in set(ids.tolist())}
+    pieces = {str(tokenizer.engine.id_to_token(int(token))) for token in set(ids.tolist())}
 
     assert composer.proof_level == "ids"
     assert all(prompt.escaped == b"" for prompt in composer.compose(range(5)))
