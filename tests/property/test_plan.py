@@ -72,7 +72,7 @@ def test_a_plan_misses_by_half_a_block_at_most(data: st.DataObject) -> None:
         assert got - goal != HALF * prompts.block_size or not bounds[0] <= goal <= bounds[1], "ties go down"
 
 
-@at_least(200)
+@settings(max_examples=200)
 @given(st.data())
 def test_planned_prefixes_are_whole_blocks_between_trunk_and_maximum(data: st.DataObject) -> None:
     """Every P is a multiple of the block, at least the trunk and at most what the request may share."""
@@ -192,7 +192,7 @@ def _shaped_plans(prompts: Prompts, shape: Shape) -> list[list[int]]:
     return plans
 
 
-@at_least(200)
+@settings(max_examples=200)
 @given(prompt_sets(), st.data())
 def test_proportional_plans_stay_within_a_block_of_one_ratio(
     drawn: tuple[Prompts, IntArray], data: st.DataObject
@@ -215,7 +215,7 @@ def test_proportional_plans_stay_within_a_block_of_one_ratio(
         assert max(lows) < min(highs)
 
 
-@at_least(200)
+@settings(max_examples=200)
 @given(prompt_sets(), st.data())
 def test_uniform_cap_plans_stay_within_a_block_of_one_level(
     drawn: tuple[Prompts, IntArray], data: st.DataObject
