@@ -55,7 +55,8 @@ async def scripted(script: Script) -> AsyncIterator[str]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # lets closed connections close
+        for _ in range(3):
+            await asyncio.sleep(0)  # lets closed connections close
 
 
 async def send(transport: HttpTransport, url: str) -> Exchange:
