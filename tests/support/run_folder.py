@@ -32,6 +32,7 @@ class RunShape:
     fails: Callable[[int], bool] = lambda _at: False
     drops: Callable[[int], bool] = lambda _at: False
     usage: bool = True
+    omits_zeros: bool = False
     counters: bool = True
     residual_tokens: int = 0
     reports_block_size: bool = True
@@ -250,7 +251,8 @@ def _one_pass(shape: RunShape, plan: list[Planned], name: str, clock: int) -> tu
         hit = cache.lookup(one, shape.added_tokens)
         row = _row(one, name, start, start + (4 + (one.input_len - hit) // 40) * MS, ok=ok)
         if ok and shape.usage:
-            row |= {"prompt_tokens": one.input_len + shape.added_tokens, "cached_tokens": hit}
+            told = None if shape.omits_zeros and hit == 0 else hit
+            row |= {"prompt_tokens": one.input_len + shape.added_tokens, "cached_tokens": told}
         rows.append(row)
         waiting += [one] if ok else []
         if not shape.lost_visibility or (one.at + 1) % shape.in_flight == 0:

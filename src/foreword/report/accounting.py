@@ -9,6 +9,7 @@ import numpy as np
 from foreword.report import text
 from foreword.report.document import Proof, RequestDifference, RequestProof, TokenProof
 from foreword.report.records import ABSENT
+from foreword.terms import Engine
 
 if TYPE_CHECKING:
     from foreword.report.evidence import Evidence
@@ -32,8 +33,17 @@ def token_proofs(evidence: Evidence) -> tuple[TokenProof, ...]:
         _proof(text.PLANNED_INPUT, text.USAGE_PROMPT, planned if counted.any() else None, by_usage),
         _proof(text.USAGE_PROMPT, text.COUNTER_PROMPT, by_usage, counters.prompt_tokens_delta, with_failures),
         _proof(text.USAGE_PROMPT, text.COUNTER_QUERIES, by_usage, queries_counted, with_failures),
-        _proof(text.USAGE_CACHED, text.COUNTER_HITS, hits, hits_counted, with_failures),
+        _proof(text.USAGE_CACHED, text.COUNTER_HITS, hits, hits_counted, _hit_note(evidence) or with_failures),
     )
+
+
+def _hit_note(evidence: Evidence) -> str:
+    """Why cached tokens of answers and hit counters may differ by design (engines, comparison identity)."""
+    if evidence.counters.external_hits_delta:
+        return text.EXTERNAL_COUNTS_TOO
+    metrics = evidence.record.metrics
+    detected = metrics.engine.name if metrics and metrics.engine else None
+    return text.WHOLE_PROMPTS_COUNT_MORE if detected == Engine.MINDIE else ""
 
 
 def length_proof(evidence: Evidence) -> RequestProof | None:

@@ -61,11 +61,10 @@ class Cause(StrEnum):
 
 
 class MeasuredBy(StrEnum):
-    """Where measured hits come from."""
+    """Where measured hits come from: every answer's usage, or the server's counters."""
 
     USAGE = "usage"
     COUNTERS = "counters"
-    PARTIAL_USAGE = "partial_usage"
 
 
 Facts = dict[str, str | int | float]

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured hits of a pass; ``counted`` are the requests that both totals cover."""
+    """Measured hits of a pass."""
 
     hit_tokens: int
     input_tokens: int
     by: MeasuredBy
-    counted: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ class Evidence:
     server: ServerModel
     predicted: IntArray
     measured: Measured | None
+    zeros_left_out: int
 
     @property
     def pass_name(self) -> Pass:
@@ -76,8 +76,10 @@ class Evidence:
 def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
     """Evidence of a pass."""
     rows = [row for row in record.results if row.pass_ is pass_name]
-    results = pass_arrays(plan, rows, pass_name)
     counters = record.metrics.of(pass_name) if record.metrics else PassCounters(pass_name=pass_name)
+    results = pass_arrays(plan, rows, pass_name)
+    left_out = _left_out(results, counters)
+    results = replace(results, cached_tokens=np.where(left_out, 0, results.cached_tokens))
     requests, warm_served = _requests(record, plan, pass_name)
     planned = server_model(record)
     reported = record.metrics.block_size_reported if record.metrics else None
@@ -95,6 +97,7 @@ def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
         server=server,
         predicted=predicted,
         measured=_measured(results, counters),
+        zeros_left_out=int(left_out.sum()),
     )
 
 
@@ -160,23 +163,35 @@ def design_of_served(evidence: Evidence) -> Rung | None:
 
 
 def _served_rung(evidence: Evidence) -> Rung | None:
-    """Rung of the requests that succeeded (and, when usage is partial, of those that reported)."""
-    counted = evidence.results.ok if evidence.measured is None else evidence.measured.counted
-    return make_rung(RungName.SERVED, int(evidence.predicted[counted].sum()), int(evidence.input_tokens[counted].sum()))
+    """Rung of the requests that succeeded."""
+    ok = evidence.results.ok
+    return make_rung(RungName.SERVED, int(evidence.predicted[ok].sum()), int(evidence.input_tokens[ok].sum()))
 
 
 def _measured(results: PassArrays, counters: PassCounters) -> Measured | None:
-    """Hits by usage if every success reported, else by counters, else by the usage there is."""
+    """Hits by usage if every success reported them, else by counters."""
     ok = results.ok
-    reported = ok & (results.cached_tokens != ABSENT) & (results.prompt_tokens != ABSENT)
     if not ok.any():
         return None
-    by_usage = (int(results.cached_tokens[reported].sum()), int(results.prompt_tokens[reported].sum()))
-    if (reported == ok).all():
-        return Measured(*by_usage, MeasuredBy.USAGE, ok)
-    if counters.hits_delta is not None and counters.queries_delta and counters.in_tokens:
-        return Measured(round(counters.hits_delta), round(counters.queries_delta), MeasuredBy.COUNTERS, ok)
-    return Measured(*by_usage, MeasuredBy.PARTIAL_USAGE, reported) if reported.any() else None
+    cached, prompt = results.cached_tokens[ok], results.prompt_tokens[ok]
+    if (cached != ABSENT).all() and (prompt != ABSENT).all():
+        return Measured(int(cached.sum()), int(prompt.sum()), MeasuredBy.USAGE)
+    if counters.in_tokens and counters.hits_delta is not None and counters.queries_delta:
+        return Measured(round(counters.hits_delta), round(counters.queries_delta), MeasuredBy.COUNTERS)
+    return None
+
+
+def _left_out(results: PassArrays, counters: PassCounters) -> BoolArray:
+    """Successes whose cached tokens are absent and, by the counters, zero (some engines leave a zero out)."""
+    ok = results.ok
+    absent = ok & (results.cached_tokens == ABSENT)
+    told = ok & ~absent
+    counted = counters.in_tokens and counters.hits_delta is not None and not counters.missing
+    if not (counted and absent.any() and told.any() and (results.prompt_tokens[ok] != ABSENT).all()):
+        return np.zeros(len(ok), dtype=np.bool_)
+    same_hits = int(results.cached_tokens[told].sum()) == round(counters.hits_delta or 0)
+    same_window = int(results.prompt_tokens[ok].sum()) == round(counters.queries_delta or 0)
+    return absent if same_hits and same_window else np.zeros(len(ok), dtype=np.bool_)
 
 
 def server_model(record: RunRecord) -> ServerModel:

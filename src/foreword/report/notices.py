@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from foreword.report.causes import excess_of_first
-from foreword.report.document import MeasuredBy, Notice, Severity
+from foreword.report.document import Notice, Severity
 from foreword.report.wording import ADVICE, NOTICES
 from foreword.terms import Status
 
@@ -92,7 +92,6 @@ def _of_pass(evidence: Evidence, section: PassSection) -> Iterator[Notice]:
 
 
 def _of_cache(evidence: Evidence) -> Iterator[Notice]:
-    name = evidence.pass_name
     excess = excess_of_first(evidence)
     if excess:
         yield _warning("RESIDUAL_CACHE", tokens=excess)
@@ -100,10 +99,20 @@ def _of_cache(evidence: Evidence) -> Iterator[Notice]:
     cold = warm - int(evidence.served[:warm].sum())
     if cold:
         yield _warning("NOT_WARMED", cold=cold, lanes=warm)
-    if evidence.measured is None and evidence.results.ok.any():
+    yield from _of_usage(evidence)
+
+
+def _of_usage(evidence: Evidence) -> Iterator[Notice]:
+    name, ok = evidence.pass_name, evidence.results.ok
+    reported = ok & evidence.hits_reported
+    answers, reporting = int(ok.sum()), int(reported.sum())
+    if evidence.zeros_left_out:
+        yield _note("ZEROS_LEFT_OUT", left_out=evidence.zeros_left_out, pass_name=name)
+    elif 0 < reporting < answers:
+        tokens = int(evidence.results.cached_tokens[reported].sum())
+        yield _warning("PARTIAL_USAGE", reported=reporting, answers=answers, tokens=tokens, pass_name=name)
+    elif evidence.measured is None and answers:
         yield _warning("HITS_NOT_REPORTED", pass_name=name)
-    if evidence.measured is not None and evidence.measured.by is MeasuredBy.PARTIAL_USAGE:
-        yield _warning("PARTIAL_USAGE", pass_name=name)
 
 
 def _of_counters(evidence: Evidence) -> Iterator[Notice]:

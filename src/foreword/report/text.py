@@ -29,6 +29,8 @@ COUNTER_PROMPT = "prompt tokens, counter of the server"
 COUNTER_QUERIES = "query tokens, cache counter"
 COUNTER_HITS = "hit tokens, cache counter"
 FAILURES_COUNT_TOO = "counters may include requests that failed"
+EXTERNAL_COUNTS_TOO = "cached tokens of an answer may include hits of the external tier"
+WHOLE_PROMPTS_COUNT_MORE = "MindIE's counter has one block more for each prompt that hit as a whole"
 
 RUNGS = {
     RungName.TARGET: "target",
@@ -60,7 +62,6 @@ REMAINDERS = {
 MEASURED_BY = {
     MeasuredBy.USAGE: "cached tokens of every answer",
     MeasuredBy.COUNTERS: "cache counters of the server",
-    MeasuredBy.PARTIAL_USAGE: "cached tokens of those answers that report them",
 }
 
 PROOFS = {Proof.EQUAL: "equal", Proof.DIFFERENT: "differs", Proof.NOT_REPORTED: NOT_REPORTED}
@@ -179,7 +180,7 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
     built += f" ({points(construction.deviation_points)})"
     match run.verdict:
         case RuntimeVerdict.UNPROVEN:
-            return f"{built}; the hit ratio of this run is unproven, because nothing reported what the cache served."
+            return f"{built}; the hit ratio of this run is unproven: nothing tells in full what the cache served."
         case RuntimeVerdict.WITHIN_GUIDE:
             place = "within"
         case RuntimeVerdict.OUTSIDE_GUIDE:

@@ -26,13 +26,19 @@ NOTICES = {
     "METRICS_MISSING": "Metrics of an endpoint or rank were missing after the {pass_name} pass.",
     "NOT_SENT": "{missing:,} of {planned:,} requests of the {pass_name} pass have no result.",
     "NOT_WARMED": "{cold:,} of {lanes:,} lanes were not warmed before the hot pass.",
-    "PARTIAL_USAGE": "Only some answers of the {pass_name} pass report cached tokens.",
+    "PARTIAL_USAGE": (
+        "Only {reported:,} of {answers:,} answers of the {pass_name} pass report cached tokens, {tokens:,} in all, and "
+        "counters do not tell whether the others are zero."
+    ),
     "PREEMPTIONS": "{count:,} requests of the {pass_name} pass were preempted.",
     "PROMPT_TOKENS_DIFFER": (
         "The server counted other prompt tokens than planned in {requests:,} requests of the {pass_name} pass."
     ),
     "REENCODE": "{wrong:,} of {checked:,} prompts did not encode to their ids.",
     "RESIDUAL_CACHE": "The cache was not empty before the cold pass: first requests of lanes found {tokens:,} tokens.",
+    "ZEROS_LEFT_OUT": (
+        "{left_out:,} answers of the {pass_name} pass leave cached tokens out; the counters show that they are zero."
+    ),
     "RUN": "The run warned: {message}.",
 }
 

@@ -174,6 +174,27 @@ def test_counters_alone_prove_the_total(report_of: ReportOf) -> None:
     assert document.passes[0].hit_proof is None
 
 
+def test_zeros_that_a_server_leaves_out_are_proven_by_its_counters(report_of: ReportOf) -> None:
+    """Where hits and prompt tokens of the answers equal the counters, an absent figure is a zero, and said so."""
+    document = report_of(RunShape(omits_zeros=True))
+
+    section = document.passes[0]
+    assert document.headline.measured_by is MeasuredBy.USAGE
+    assert section.hit_proof is not None
+    assert section.hit_proof.equal == section.hit_proof.compared == 60
+    assert "ZEROS_LEFT_OUT" in {notice.code for notice in document.notices}
+    assert not codes(document)
+
+
+def test_zeros_that_may_be_left_out_prove_nothing_without_counters(report_of: ReportOf) -> None:
+    """Counting only the answers that report hits would flatter the server: the run is unproven."""
+    document = report_of(RunShape(omits_zeros=True, counters=False))
+
+    assert document.headline.measured_hit_ratio is None
+    assert document.headline.runtime.verdict is RuntimeVerdict.UNPROVEN
+    assert codes(document) == {"METRICS_ABSENT", "PARTIAL_USAGE"}
+
+
 def test_a_run_of_failures_is_reported(report_of: ReportOf) -> None:
     """When every request failed there is a report, and it proves nothing."""
     document = report_of(RunShape(fails=lambda _at: True))
