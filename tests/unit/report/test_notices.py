@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from foreword.collect.ladder import RungName
+from foreword.report.build import build_document, examine
+from foreword.report.document import Cause, Finding, MeasuredBy, Proof, ReportDocument
+from foreword.report.load import load_record
+from tests.support.run_folder import RunShape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.unit.report.conftest import MakeRun
+
+METRICS = "runtime/prefix_cache_metrics.json"
+
+
+def edited(run: Path, name: str, changes: Mapping[str, Any], *, first_pass: bool = False) -> ReportDocument:
+    """Report of a run after changing keys of one of its documents, or of the document's first pass."""
+    path = run / name
+    document = json.loads(path.read_text())
+    (document["passes"][0] if first_pass else document).update(changes)
+    path.write_text(json.dumps(document))
+    record = load_record(run)
+    return build_document(record, examine(record))
+
+
+def codes(document: ReportDocument) -> set[str]:
+    """Codes of all notices but the one that every folder of these tests has."""
+    return {notice.code for notice in document.notices} - {"METRICS_INCOMPLETE"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"restarts": [{"url_index": 0, "rank": "0", "metric": "hits"}]}, "COUNTER_RESET"),
+        ({"missing": [{"url_index": 1}]}, "METRICS_MISSING"),
+        ({"preemptions_delta": 3}, "PREEMPTIONS"),
+        ({"derived": True}, "COUNTERS_DERIVED"),
+        ({"external_hits_delta": 640, "external_queries_delta": 900}, "EXTERNAL_TIER"),
+    ],
+)
+def test_what_the_counters_tell_is_told(make_run: MakeRun, changes: Mapping[str, Any], code: str) -> None:
+    """Restarts, gaps, preemptions, estimates and outer tiers of the server each have their notice."""
+    document = edited(make_run(), METRICS, changes, first_pass=True)
+
+    assert codes(document) == {code}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "code"),
+    [
+        (METRICS, {"engine": {"name": "trtllm", "hit_rule": "cap_only"}}, "HIT_RULE_MISMATCH"),
+        ("runtime/run.json", {"dataset_id": "another"}, "DATASET_MISMATCH"),
+        ("runtime/run.json", {"warnings": ["http://user:pw@host:1/ was slow"]}, "RUN"),
+        ("dataset/manifest.json", {"reencode": {"level": "full", "checked": 60, "wrong": 2}}, "REENCODE"),
+    ],
+)
+def test_mismatches_of_run_and_data_set_are_told(
+    make_run: MakeRun, name: str, changes: Mapping[str, Any], code: str
+) -> None:
+    """Another engine, another data set, warnings of the run and prompts that do not encode are announced."""
+    document = edited(make_run(), name, changes)
+
+    assert code in codes(document)
+    assert "user:pw" not in document.model_dump_json()
+
+
+def test_a_client_that_lags_is_told(make_run: MakeRun) -> None:
+    """Latencies measured by a client that was itself late come with a warning."""
+    lag = {"client": {"loop_lag_ms_p99": 55.0, "send_lag_ms_p99": 1.0}}
+
+    document = edited(make_run(), "runtime/performance_metrics.json", lag, first_pass=True)
+
+    assert codes(document) == {"CLIENT_LAG"}
+
+
+def test_a_lane_that_was_not_warmed_is_told_and_replayed(make_run: MakeRun) -> None:
+    """When the warm-up of a lane failed, the prediction of the hot pass starts that lane cold."""
+    run = make_run(RunShape(mode="warmup"))
+    path = run / "runtime/request_results.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        row["ok"] = row["ok"] and row["request_id"] != "warm-A-0"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    record = load_record(run)
+    document = build_document(record, examine(record))
+
+    rungs = {rung.name: rung.ratio for rung in document.passes[0].ladder.rungs}
+    assert codes(document) == {"NOT_WARMED"}
+    assert rungs[RungName.SERVED] < rungs[RungName.ENGINE_RULE] == rungs[RungName.DESIGNED]
+
+
+def test_counters_in_blocks_are_not_taken_for_tokens(make_run: MakeRun) -> None:
+    """Counters of another unit measure nothing, compare with nothing, and are named as a cause."""
+    run = make_run(RunShape(residual_tokens=48))
+    document = edited(run, METRICS, {"unit": "blocks"}, first_pass=True)
+
+    section = document.passes[0]
+    units = next(check for check in section.ladder.checks if check.cause is Cause.METRIC_UNIT)
+    assert document.headline.measured_by is MeasuredBy.USAGE
+    assert [proof.outcome for proof in section.token_proofs[2:]] == [Proof.NOT_REPORTED] * 2
+    assert units.finding is Finding.FOUND
+    assert section.endpoints == ()
+
+
+def test_evicted_tokens_are_the_cause_that_is_found(make_run: MakeRun) -> None:
+    """A server that counts evictions settles whether capacity took hits away."""
+    run = make_run(RunShape(in_flight=4, lost_visibility=True))
+
+    found = edited(run, METRICS, {"evicted_tokens_delta": 320}, first_pass=True)
+    clean = edited(run, METRICS, {"evicted_tokens_delta": 0}, first_pass=True)
+
+    capacity = [
+        next(check.finding for check in document.passes[0].ladder.checks if check.cause is Cause.CAPACITY)
+        for document in (found, clean)
+    ]
+    assert capacity == [Finding.FOUND, Finding.RULED_OUT]
+
+
+def test_totals_that_differ_are_shown_as_different(make_run: MakeRun) -> None:
+    """Other traffic in the counter window breaks the equality of counters and answers."""
+    run = make_run(RunShape(residual_tokens=48))
+    document = edited(run, METRICS, {"queries_delta": 99_999, "prompt_tokens_delta": 99_999}, first_pass=True)
+
+    section = document.passes[0]
+    window = next(check for check in section.ladder.checks if check.cause is Cause.COUNTER_WINDOW)
+    assert [proof.outcome for proof in section.token_proofs] == [
+        Proof.EQUAL,
+        Proof.DIFFERENT,
+        Proof.DIFFERENT,
+        Proof.EQUAL,
+    ]
+    assert window.finding is Finding.FOUND
