@@ -33,7 +33,7 @@ class FakeOpenAI:
     honours_salt: bool = True
     refuses_salt: bool = False
     reports: str = "always"  # always | unless_zero | never
-    metrics: str = "vllm"  # vllm | html | json | missing | empty
+    metrics: str = "vllm"  # vllm | html | json | missing | empty | other
     reset: str = "none"  # none | success | failure | empty
     answer: Answer | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -41,6 +41,8 @@ class FakeOpenAI:
     broken_status: int | None = None
     drains_after: int = 10**9
     resets: int = 0
+    reset_queries: list[str] = field(default_factory=list)
+    outer_tier: int | None = None
     queries: int = 0
     hits: int = 0
     cached: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
@@ -101,13 +103,16 @@ class FakeOpenAI:
                 raise web.HTTPNotFound
             case "empty":
                 return web.Response(text="")
+            case "other":
+                return web.Response(text="node_load1 0.5\n")
             case _:
-                return web.Response(text=vllm_page(self.queries, self.hits))
+                return web.Response(text=vllm_page(self.queries, self.hits) + outer_page(self.outer_tier))
 
     async def _reset(self, request: web.Request) -> web.Response:
         if self.reset == "none":
             raise web.HTTPNotFound
         self.resets += 1
+        self.reset_queries.append(request.query_string)
         done = self.reset != "failure" or self.resets >= self.drains_after
         if done:
             self.cached.clear()
@@ -128,6 +133,8 @@ class FakeOpenAI:
     async def stream(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         """Ordinary answer: one token a chunk, then usage."""
         prompt, cached = self.hit(body)
+        if self.outer_tier is not None:
+            self.outer_tier += 1
         response = await begin(request)
         for number in range(body["max_tokens"]):
             last = number == body["max_tokens"] - 1
@@ -174,6 +181,13 @@ def vllm_page(queries: int, hits: int) -> str:
         "# TYPE vllm:cache_config_info gauge\n"
         f'vllm:cache_config_info{{block_size="{BLOCK}",cache_hit_alignment_tokens="None",engine="0"}} 1.0\n'
     )
+
+
+def outer_page(tokens: int | None) -> str:
+    """Counters of a tier outside the device, if there is one."""
+    if tokens is None:
+        return ""
+    return "".join(f'vllm:external_prefix_cache_{what}_total{{engine="0"}} {tokens}\n' for what in ("queries", "hits"))
 
 
 @contextlib.asynccontextmanager

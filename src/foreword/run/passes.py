@@ -68,7 +68,7 @@ class Passes:
     async def _pass(self, name: Pass) -> None:
         planned, isolation = self.setup.planned, self.setup.isolation
         reset = await self._reset(name)
-        watch = Watch(name, planned.mode)
+        watch = Watch(name, planned.mode, self.setup.facts.block_size or planned.manifest.block_size)
         base = self.setup.sending
         sending = replace(base, name=name, extra={**base.extra, **isolation.fields_of(name)})
         before = await self.setup.scraper.settled()
@@ -113,7 +113,8 @@ class Passes:
     async def _reset(self, name: Pass) -> ResetResult | None:
         if self.setup.isolation.applied is not Isolation.RESET or name is Pass.HOT:
             return None
-        result = await self.setup.resetter.reset()
+        outer_tiers = await self.setup.scraper.shows_outer_tiers()
+        result = await replace(self.setup.resetter, outer_tiers=outer_tiers).reset()
         if result is not ResetResult.CONFIRMED:
             self.warn(f"the reset before the {name} pass is {result}: that it began with an empty cache is unproven")
         return result

@@ -73,6 +73,17 @@ class Scraper:
         known = [value for value in grown if isinstance(value, float)]
         return sum(known) if known else None
 
+    async def shows_outer_tiers(self) -> bool:
+        """Whether any page counts look-ups or hits in tiers outside the device."""
+        now = await self.snapshot()
+        names = [
+            name
+            for metric in (Logical.EXTERNAL_QUERIES, Logical.EXTERNAL_HITS)
+            for source in self.profile.sources.get(metric, ())
+            for name in source.names
+        ]
+        return any(sample.value > 0 for page in now.pages if page for name in names for sample in page.of(name))
+
     async def _page(self, url: str) -> Page | None:
         try:
             return await read_page(self.web, url)

@@ -113,7 +113,9 @@ class HttpTransport:
     async def _attempt(
         self, session: aiohttp.ClientSession, post: Post, exchange: Exchange, connection: SimpleNamespace
     ) -> None:
-        request = session.post(post.url, data=post.body, headers=post.headers, trace_request_ctx=connection)
+        request = session.post(
+            post.url, data=post.body, headers=post.headers, allow_redirects=False, trace_request_ctx=connection
+        )
         async with request as response:
             exchange.status, exchange.content_type = response.status, response.content_type
             stamps, chunks, clock = exchange.stamps_ns, exchange.chunks, time.monotonic_ns

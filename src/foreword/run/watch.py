@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from foreword.collect.records import RequestRow
     from foreword.store.requests import SendRequest
 
+_CHANCE_TOKENS = 8
+
 
 @dataclass(slots=True)
 class Watch:
     """Observations over one pass; ``findings`` words them.
 
     A lane is a group on a data-parallel rank. Its first request of a cold pass can hit nothing, so a hit there is
-    content from before the run.
+    content from before the run: a block at least, or where single tokens match, more than prompts share by chance.
     """
 
     name: Pass
     mode: ExecutionMode
+    block_size: int
     lanes: set[tuple[str, int]] = field(default_factory=set)
     first_ids: set[str] = field(default_factory=set)
     residual: tuple[str, int] | None = None
@@ -51,8 +54,10 @@ class Watch:
             self._first_of_lane(row)
 
     def _first_of_lane(self, row: RequestRow) -> None:
-        if self.name is Pass.COLD and row.expected_hit_len == 0 and row.cached_tokens:
-            self.residual = self.residual or (row.request_id, row.cached_tokens)
+        hit = row.cached_tokens or 0
+        least = self.block_size if self.block_size > 1 else _CHANCE_TOKENS
+        if self.name is Pass.COLD and row.expected_hit_len == 0 and hit >= least:
+            self.residual = self.residual or (row.request_id, hit)
         warm = self.name is Pass.HOT and self.mode is ExecutionMode.HOT
         if warm and row.expected_hit_len and row.cached_tokens == 0:
             self.cold_start = self.cold_start or row.request_id

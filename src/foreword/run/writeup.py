@@ -16,7 +16,7 @@ from foreword.run.spec import Isolation, PassOutcome, RunOutcome
 from foreword.store.runs import RunFolder, read_rows, write_document
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from foreword.run.passes import PassRecord
     from foreword.run.preflight import ServerFacts
@@ -37,7 +37,7 @@ def write_up(
         {"pass": record.name.value, **performances[record.name].document(record.loop_lag_ms)} for record in records
     ]
     counters = [_counters(setup, record) for record in records]
-    _check_outer_tiers(setup, counters, warnings)
+    warnings.extend(_noticed(setup, counters))
     write_document(folder.performance, {"passes": timings})
     write_document(folder.prefix_cache, _cache_document(setup, folder, records, counters))
     write_document(folder.run, _run_document(setup, records, tallies, warnings=warnings, state=state))
@@ -56,11 +56,18 @@ def _counters(setup: Setup, record: PassRecord) -> dict[str, object]:
     return {"pass": record.name.value, **counted}
 
 
-def _check_outer_tiers(setup: Setup, counters: Sequence[Mapping[str, object]], warnings: list[str]) -> None:
-    """A reset that empties the device only leaves outer tiers warm (they hit in the cold pass)."""
-    cold = [counted for counted in counters if counted["pass"] == "cold" and counted["external_hits_delta"]]
-    if cold and setup.isolation.applied is Isolation.RESET:
-        warnings.append("an outer cache tier hit in the cold pass: the reset did not reach it, cold is unproven")
+def _noticed(setup: Setup, counters: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """What counters say about themselves: outer tiers that a reset left warm, restarts, and pages that vanished."""
+    for counted in counters:
+        name = counted["pass"]
+        if name == "cold" and counted["external_hits_delta"] and setup.isolation.applied is Isolation.RESET:
+            yield "an outer cache tier hit in the cold pass: the reset did not reach it, cold is unproven"
+        if counted["restarts"]:
+            yield f"counters restarted during the {name} pass: what they say of it is a lower bound"
+        if counted["missing"]:
+            yield f"metrics that were there before the {name} pass were gone after it: its counters are incomplete"
+    if setup.planned.spec.metrics_urls and all(counted["queries_delta"] is None for counted in counters):
+        yield "the metrics pages show no prefix-cache counters that we know: hits are known by usage alone"
 
 
 def _cache_document(

@@ -57,6 +57,7 @@ class RunManifest:
     isolation: str | None
     concurrency: int
     warmup_rounds: int
+    longest_prompt: int | None
     raw: dict[str, Any]
 
 
@@ -97,7 +98,7 @@ def read_manifest(dataset: Path) -> RunManifest:
     path = dataset / "manifest.json"
     try:
         raw = msgspec.json.decode(path.read_bytes())
-        manifest = _manifest(raw)
+        manifest = _manifest(raw, _longest_prompt(dataset))
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is no manifest: {_reason(error)}", advice="generate the data set again") from error
     if raw.get("state", "complete") != "complete":
@@ -106,7 +107,24 @@ def read_manifest(dataset: Path) -> RunManifest:
     return manifest
 
 
-def _manifest(raw: dict[str, Any]) -> RunManifest:
+class _Lengths(msgspec.Struct):
+    max: int | None = None
+
+
+class _Report(msgspec.Struct):
+    lengths: _Lengths | None = None
+
+
+def _longest_prompt(dataset: Path) -> int | None:
+    """Longest prompt in tokens, if ``validation_report.json`` says so."""
+    try:
+        report = msgspec.json.decode((dataset / "validation_report.json").read_bytes(), type=_Report)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return report.lengths.max if report.lengths else None
+
+
+def _manifest(raw: dict[str, Any], longest_prompt: int | None) -> RunManifest:
     config = raw.get("config") or {}
     execution = config.get("execution") or {}
     rounds = execution.get("warmup_rounds")
@@ -122,6 +140,7 @@ def _manifest(raw: dict[str, Any]) -> RunManifest:
         isolation=config.get("isolation"),
         concurrency=int(execution.get("concurrency") or 1),
         warmup_rounds=1 if rounds is None else int(rounds),
+        longest_prompt=longest_prompt,
         raw=raw,
     )
 

@@ -171,6 +171,18 @@ async def test_an_unconfirmed_reset_is_said(tmp_path: Path) -> None:
         await make_run(FakeOpenAI(), tmp_path, mode=COLD, isolation=Isolation.RESET)
 
 
+async def test_outer_tiers_are_reset_too(tmp_path: Path) -> None:
+    """Where outer tiers are in use the reset asks for them; hits from there make cold unproven (case 16)."""
+    server = FakeOpenAI(reset="success", outer_tier=0)
+
+    first = await make_run(server, tmp_path, mode=COLD, isolation=Isolation.RESET)
+    await make_run(server, tmp_path, mode=COLD, isolation=Isolation.RESET)
+
+    assert any("outer cache tier hit in the cold pass" in warning for warning in first.warnings)
+    assert server.reset_queries[1] == ""
+    assert server.reset_queries[-1] == "reset_external=true"
+
+
 def test_salts_differ_between_passes_and_runs() -> None:
     """Cold and hot pass of a comparison have different salts, warm-up and hot the same, two runs none in common."""
     first, second = (salts_of(ExecutionMode.COMPARE, None) for _ in range(2))

@@ -83,7 +83,6 @@ async def test_a_server_that_does_not_answer() -> None:
 
 async def test_a_server_that_speaks_no_http() -> None:
     """Something else on the port is named as such, without a traceback."""
-
     ended = asyncio.Event()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -385,6 +385,45 @@ async def test_another_block_size_is_noticed(tmp_path: Path) -> None:
     assert any("blocks of 4 tokens" in warning and "blocks of 16" in warning for warning in outcome.warnings)
 
 
+async def test_prompts_that_the_model_cannot_hold_are_noticed(tmp_path: Path) -> None:
+    """A longest prompt beyond the model's context is told before every request fails."""
+    dataset = write_dataset(tmp_path / "dataset")
+    (dataset / "validation_report.json").write_text('{"lengths": {"max": 5000}}')
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset, mode=COLD)
+
+    assert any("5000 tokens, but the model's context ends at 4096" in warning for warning in outcome.warnings)
+
+
+async def test_a_restart_in_the_middle_is_noticed(tmp_path: Path) -> None:
+    """Counters that fall during a pass are told, and what they say is a lower bound."""
+    server = FakeOpenAI(queries=10_000, hits=5_000)
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if len(fake.sent) == 3:
+            fake.queries = fake.hits = 0
+        return await fake.stream(request, body)
+
+    server.answer = answer
+    outcome = await make_run(server, tmp_path, mode=COLD)
+
+    assert any("counters restarted during the cold pass" in warning for warning in outcome.warnings)
+    counted = load_run(outcome.folder).prefix_cache["passes"][0]
+    assert (counted["queries_delta"], counted["hits_delta"]) == (52, 20)
+    assert counted["restarts"] != []
+
+
+async def test_a_page_that_counts_nothing_we_know(tmp_path: Path) -> None:
+    """A metrics page of another program is a page, but what it lacks is said."""
+    server = FakeOpenAI(metrics="other")
+
+    async with serving(server) as url:
+        spec = RunSpec(write_dataset(tmp_path / "dataset"), (url,), (f"{url}/metrics",), outputs=tmp_path)
+        outcome = await run_dataset(spec, Silent())
+
+    assert any("no prefix-cache counters" in warning for warning in outcome.warnings)
+
+
 @pytest.mark.parametrize(
     ("models", "asked", "error", "text"),
     [
