@@ -85,6 +85,15 @@ def test_the_short_keys_of_the_rfc_are_aliases() -> None:
     assert config.execution_mode is ExecutionMode.WARMUP
 
 
+def test_the_answer_length_may_stand_under_execution() -> None:
+    """``execution.max_tokens`` is another name for a fixed output_length; both together are refused."""
+    config = _parse(execution={"max_tokens": 7, "concurrency": 2})
+
+    assert config.output_length.model_dump() == {"mode": "fixed", "value": 7}
+    assert config.execution.concurrency == 2
+    assert "max_tokens" in _refused(execution={"max_tokens": 7}, output_length=8).message
+
+
 def test_an_alias_reports_problems_at_the_key_that_it_stands_for() -> None:
     """A bad short key is refused like the long one."""
     plain = {name: value for name, value in SMALLEST.items() if name != "target"}

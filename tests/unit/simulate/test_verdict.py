@@ -6,13 +6,19 @@ from fractions import Fraction
 
 import pytest
 
-from foreword.config.dataset import ValidationConfig
+from foreword.config.dataset import DatasetConfig
 from foreword.simulate.verdict import Tolerance, Verdict, judge, percent, worst
 from foreword.terms import Reason, Status
 from foreword.workload.reach import Reach
 
-STRICT = Tolerance.of(ValidationConfig())
-LENIENT = Tolerance.of(ValidationConfig(allow_nearest=True))
+
+def _tolerance(**changes: object) -> Tolerance:
+    smallest = {"dataset_id": "d", "request_count": 1, "input_length": 100, "target": {"hit_ratio": 0.5}}
+    return Tolerance.of(DatasetConfig.model_validate({**smallest, **changes}))
+
+
+STRICT = _tolerance()
+LENIENT = _tolerance(validation={"allow_nearest": True})
 WIDE = Reach(0, 100_000, 100_000)
 
 
@@ -59,6 +65,11 @@ def test_an_unreachable_target_fails_however_near_it_is() -> None:
     assert "99.51 %" in strict.message
 
 
+def test_without_a_reachability_check_the_nearest_total_stands() -> None:
+    """``planning.reachability_check: false`` judges an unreachable target by its distance alone."""
+    assert _tolerance(planning={"reachability_check": False}) == LENIENT
+
+
 def test_a_target_on_the_ceiling_is_reachable() -> None:
     """Equal is not above."""
     assert _judged("0.9951", "0.9951", reach=Reach(0, 9951, 10_000)).reason is Reason.OK
@@ -84,7 +95,7 @@ def test_coarse_blocks_name_the_block_size_and_what_would_do() -> None:
 
 def test_no_tolerance_at_all_is_legal() -> None:
     """A tolerance of 0 asks for exactness."""
-    exact = Tolerance.of(ValidationConfig(pass_tolerance=0.0, warning_tolerance=0.0))
+    exact = _tolerance(validation={"pass_tolerance": 0, "warning_tolerance": 0})
 
     assert _judged("0.5", "0.5", tolerance=exact).status is Status.PASS
     assert _judged("0.5", "0.500001", tolerance=exact).status is Status.FAIL
