@@ -302,7 +302,9 @@ def _performance(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     times = sorted((row["first_token_ns"] - row["due_ns"]) / MS for row in ok)
 
     def spread(scale: float) -> dict[str, Any]:
-        values = [value * scale for value in times] or [0.0]
+        values = [value * scale for value in times]
+        if not values:
+            return {"unit": "ms", "count": 0} | dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "min", "max"))
         pick = {f"p{q}": values[min(len(values) - 1, len(values) * q // 100)] for q in (50, 90, 95, 99)}
         return {"unit": "ms", "count": len(ok), "mean": sum(values) / len(values), "min": values[0], **pick}
 

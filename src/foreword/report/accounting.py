@@ -21,8 +21,7 @@ LISTED = 10
 def token_proofs(evidence: Evidence) -> tuple[TokenProof, ...]:
     """Totals that must agree when every request succeeded and nothing else used the server."""
     results, counters = evidence.results, evidence.counters
-    counted = results.ok & (results.prompt_tokens != ABSENT)
-    planned = int(evidence.plan.input_len[counted].sum())
+    planned = int(evidence.plan.input_len[results.ok].sum()) if results.ok.any() else None
     by_usage = _total(results.prompt_tokens, results.ok)
     hits = _total(results.cached_tokens, results.ok)
     queries_counted, hits_counted = (
@@ -30,7 +29,7 @@ def token_proofs(evidence: Evidence) -> tuple[TokenProof, ...]:
     )
     with_failures = "" if results.ok.all() else text.FAILURES_COUNT_TOO
     return (
-        _proof(text.PLANNED_INPUT, text.USAGE_PROMPT, planned if counted.any() else None, by_usage),
+        _proof(text.PLANNED_INPUT, text.USAGE_PROMPT, planned, by_usage),
         _proof(text.USAGE_PROMPT, text.COUNTER_PROMPT, by_usage, counters.prompt_tokens_delta, with_failures),
         _proof(text.USAGE_PROMPT, text.COUNTER_QUERIES, by_usage, queries_counted, with_failures),
         _proof(text.USAGE_CACHED, text.COUNTER_HITS, hits, hits_counted, _hit_note(evidence) or with_failures),

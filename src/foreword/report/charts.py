@@ -52,7 +52,8 @@ def cumulative_chart(section: PassSection) -> Chart:
         if values is not None:
             points = [[at, _percent(value)] for at, value in zip(curve.requests, values, strict=True)]
             series.append(_line(name, colour, points))
-    series[0]["lineStyle"] |= {"width": 6, "opacity": 0.35}  # a broad band, so that an equal curve on it is seen
+    if curve.measured is not None:
+        series[0]["lineStyle"] |= {"width": 6, "opacity": 0.35}  # a broad band, so that an equal curve on it is seen
     option = _axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_HIT_RATIO) | {"series": series, "legend": _legend()}
     option["tooltip"] = {"trigger": "axis"}
     return Chart(f"cumulative-{section.pass_name}", text.CHART_CUMULATIVE, text.CAPTION_CUMULATIVE, option)

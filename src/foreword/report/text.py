@@ -179,6 +179,8 @@ def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float
     }[construction.status]
     built += f" ({points(construction.deviation_points)})"
     match run.verdict:
+        case RuntimeVerdict.UNPROVEN if run.design_hit_ratio is None:
+            return f"{built}; no request of this run succeeded, so its hit ratio is unproven."
         case RuntimeVerdict.UNPROVEN:
             return f"{built}; the hit ratio of this run is unproven: nothing tells in full what the cache served."
         case RuntimeVerdict.WITHIN_GUIDE:

@@ -29,6 +29,7 @@ class LadderRow:
     hit_tokens: int | None
     input_tokens: int | None
     at: float
+    measured: bool
     bar_left: float
     bar_width: float
 
@@ -63,6 +64,7 @@ def ladder_view(ladder: LadderSection) -> LadderView:
                 hit_tokens=rung.hit_tokens,
                 input_tokens=rung.input_tokens,
                 at=_position(value, low, high),
+                measured=rung.name is RungName.MEASURED,
                 bar_left=_position(min(value, before), low, high),
                 bar_width=round(abs(change) / (high - low) * 100, 3),
             )

@@ -159,6 +159,7 @@ def test_nothing_reported_is_unproven_and_never_zero(report_of: ReportOf) -> Non
     assert document.headline.runtime.verdict is RuntimeVerdict.UNPROVEN
     assert document.headline.measured_hit_ratio is None
     assert {proof.outcome for proof in section.token_proofs} == {Proof.NOT_REPORTED}
+    assert section.token_proofs[0].left_tokens == sum(one.input_len for one in make_plan(RunShape()))
     assert (section.hit_proof, section.pairs, section.kv_usage, section.cumulative.measured) == (None,) * 4
     assert {group.measured_hit_ratio for group in section.groups} == {None}
     assert section.share_is_predicted
@@ -202,6 +203,7 @@ def test_a_run_of_failures_is_reported(report_of: ReportOf) -> None:
     section = document.passes[0]
     assert document.headline.runtime.verdict is RuntimeVerdict.UNPROVEN
     assert (section.requests.succeeded, section.requests.failed) == (0, 60)
+    assert "no request of this run succeeded" in document.headline.sentence
     assert section.ladder.rungs[-1].name is RungName.ENGINE_RULE
     assert section.ttft_by_share == ()
 
