@@ -185,7 +185,7 @@ def test_a_design_meets_its_target_to_half_a_block(config: dict[str, Any], given
 
 
 def test_a_group_keeps_its_bound_where_plan_and_order_follow_each_other() -> None:
-    """Sent by prefix length, each new plan lets another group pay for the head; the bound by group holds all the same."""
+    """Sent by prefix length, each plan lets another group pay for the head; the bound by group holds all the same."""
     _check_bound(ENDLESS_TURNS, Facts(4, HitRule.CAP_THEN_FLOOR, head_len=4, tail_len=2))
 
 
