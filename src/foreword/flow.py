@@ -81,11 +81,11 @@ def generate(
 
     A target that cannot be met still gives the nearest data set, with status FAIL in its report.
     """
-    from foreword.store.dataset import claim_folder, write_dataset
+    from foreword.store.dataset import check_folder, write_dataset
     from foreword.store.workshop import Order
 
     planned = _design(config, _tokenizer(config))
-    claim_folder(output, overwrite=making.overwrite)
+    check_folder(output, overwrite=making.overwrite)
     workers = making.workers or _fitting_workers(config.request_count)
     order = Order(config, planned.facts, making.proof)
     return Generated(planned, write_dataset(order, planned, output, workers=workers, progress=progress))

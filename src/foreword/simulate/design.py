@@ -18,7 +18,7 @@ from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, TargetSco
 from foreword.workload import groups as grouping
 from foreword.workload import order as ordering
 from foreword.workload.lengths import LengthSample, sample_lengths
-from foreword.workload.plan import Aim, PrefixPlan, Prompts, check_prompts, plan_prefixes
+from foreword.workload.plan import Aim, PrefixPlan, Prompts, check_prompts, plan_prefixes, trunk_hits
 from foreword.workload.reach import Reach, Suggestion, group_reaches, reach_of, suggestions
 
 if TYPE_CHECKING:
@@ -142,8 +142,10 @@ def _key(config: DatasetConfig, purpose: str) -> int:
 
 def content_key(config: DatasetConfig) -> int:
     """Seed of everything that a prompt says; sets with different targets share no content unless asked to."""
-    scope = str(config.target.hit_ratio) if config.seed_scope == "target" else ""
-    return draw_key("content", config.seed, config.dataset_id, scope)
+    target = config.target
+    ratios = (target.hit_ratio, *(f"{group.id}={group.hit_ratio}" for group in target.groups))
+    scope = ratios if config.seed_scope == "target" else ()
+    return draw_key("content", config.seed, config.dataset_id, *scope)
 
 
 def _lengths(config: DatasetConfig, facts: Facts) -> tuple[LengthSample, IntArray]:
@@ -210,15 +212,22 @@ def _aim(config: DatasetConfig, groups: Groups) -> Aim:
 def _plan_and_order(
     prompts: Prompts, aim: Aim, arrangement: _Arrangement, early: IntArray
 ) -> tuple[PrefixPlan, IntArray]:
-    """Plan, then order; where the order decides who pays for the trunk, plan again for the payer it found."""
+    """Plan, then order; where the order decides who pays for the trunk, plan again until the payer is the assumed one.
+
+    First for the payers that the orders themselves give, then for each group in turn.
+    """
     plan = plan_prefixes(prompts, aim, order=early)
     order = arrangement.final(plan.prefix_len)
-    if arrangement.how.needs_prefix and prompts.trunk_len and not aim.warm:
-        for _ in range(_TRUNK_ROUNDS):
-            plan = plan_prefixes(prompts, aim, order=order)
-            settled, order = order, arrangement.final(plan.prefix_len)
-            if np.array_equal(settled, order):
-                break
+    if not arrangement.how.needs_prefix or not prompts.trunk_len or aim.warm:
+        return plan, order
+    groups = range(int(prompts.group.max()) + 1)
+    assumed, tries = early, iter(groups)
+    for attempt in range(_TRUNK_ROUNDS + len(groups)):
+        if np.array_equal(trunk_hits(prompts, assumed, warm=False), trunk_hits(prompts, order, warm=False)):
+            break
+        assumed = order if attempt < _TRUNK_ROUNDS else np.argsort(prompts.group != next(tries), kind="stable")
+        plan = plan_prefixes(prompts, aim, order=assumed)
+        order = arrangement.final(plan.prefix_len)
     return plan, order
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from foreword.config.dataset import DatasetConfig
     from foreword.workload.reach import Reach
 
+_DECIMALS, _MOST_DECIMALS = 2, 13
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
@@ -64,12 +66,25 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 
 def percent(ratio: Fraction | float) -> str:
-    """A ratio as people read it, to two decimals and never rounded to a bound it does not reach.
+    """A ratio as people read it: two decimals, and more where they would round to a bound that it does not reach.
 
-    >>> percent(Fraction(9951, 10000)), percent(Fraction(1, 2))
-    ('99.51 %', '50.00 %')
+    >>> percent(Fraction(9951, 10000)), percent(Fraction(1, 2)), percent(0.999999)
+    ('99.51 %', '50.00 %', '99.9999 %')
     """
-    return f"{float(ratio) * 100:.2f} %"
+    for decimals in range(_DECIMALS, _MOST_DECIMALS):
+        text = f"{float(ratio) * 100:.{decimals}f}"
+        if float(text) not in {0.0, 100.0} or ratio in {0, 1}:
+            return f"{text} %"
+    return f"{float(ratio) * 100:g} %"
+
+
+def _told_apart(ratio: Fraction, other: Fraction) -> tuple[str, str]:
+    """Two ratios with as many decimals as it takes to see that they differ."""
+    for decimals in range(_DECIMALS, _MOST_DECIMALS):
+        texts = tuple(f"{float(value) * 100:.{decimals}f} %" for value in (ratio, other))
+        if texts[0] != texts[1]:
+            return texts[0], texts[1]
+    return percent(ratio), percent(other)
 
 
 def _reason(target: Fraction, deviation: Fraction, reach: Reach, tolerance: Tolerance) -> Reason:
@@ -88,9 +103,11 @@ def _message(
         case Reason.OK:
             return f"designed {percent(achieved)} for a target of {percent(target)}, {points} apart"
         case Reason.TARGET_UNREACHABLE:
-            return f"{percent(target)} cannot be planned: these requests allow at most {percent(reach.ceiling)}"
+            wanted, most = _told_apart(target, reach.ceiling)
+            return f"{wanted} cannot be planned: these requests allow at most {most}"
         case Reason.BELOW_FLOOR:
-            return f"{percent(target)} cannot be planned: the template alone gives {percent(reach.floor)}"
+            wanted, least = _told_apart(target, reach.floor)
+            return f"{wanted} cannot be planned: the template alone gives {least}"
         case Reason.GRANULARITY:
             needed = math.ceil(block_size / (2 * tolerance.passing)) if tolerance.passing else 0
             more = f"; from about {needed:,} input tokens on half a block is within tolerance" if needed else ""

@@ -7,17 +7,9 @@ their names when they are whole, so that a reader never takes half a data set fo
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import signal
-import threading
-from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import active_children, get_context, parent_process
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,23 +17,22 @@ import numpy as np
 from foreword._version import __version__
 from foreword.errors import ConstructionError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
-from foreword.store.workshop import Order, Rows, Workshop, open_workshop
+from foreword.store.making import Maker, Opening, joined
 from foreword.terms import request_id
-from foreword.workload.proof import ProofCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from typing import IO
 
     from foreword.simulate.design import Design
+    from foreword.store.workshop import Order, Rows
     from foreword.terms import IntArray
+    from foreword.workload.proof import ProofCounts
 
 DATA, METADATA, WARMUP = "data.jsonl", "request_metadata.jsonl", "warmup.jsonl"
 MANIFEST, REPORT = "manifest.json", "validation_report.json"
-TASK_REQUESTS = 2048
 _PARTS = ".parts"
-_TASKS_AHEAD = 2
 
 
 class Written(NamedTuple):
@@ -50,15 +41,6 @@ class Written(NamedTuple):
     folder: Path
     manifest: dict[str, Any]
     report: dict[str, Any]
-
-
-class _Part(NamedTuple):
-    """A stretch of requests in part files, and what is known of it."""
-
-    data: Path
-    metadata: Path
-    rows: int
-    summary: Rows
 
 
 @dataclass(slots=True)
@@ -85,18 +67,34 @@ class _Sink:
         return {"sha256": self._digest.hexdigest(), "bytes": self.size_bytes, "rows": self.rows}
 
 
-def claim_folder(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder, refusing one that holds something unless told to overwrite a data set."""
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds something, unless it is an unfinished data set or one to overwrite; change nothing."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", advice="give a folder with --output")
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / MANIFEST).is_file():
-            raise UsageError(f"{folder} is not empty and holds no data set", advice="give another --output")
-        if not overwrite:
-            raise UsageError(f"{folder} holds a data set", advice="give another --output, or --overwrite")
-        for name in (DATA, METADATA, WARMUP, MANIFEST, REPORT):
-            (folder / name).unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"{folder} is not empty and holds no data set", advice="give another --output")
+    if not overwrite and _state(folder) != "incomplete":
+        raise UsageError(f"{folder} holds a data set", advice="give another --output, or --overwrite")
+
+
+def _state(folder: Path) -> object:
+    try:
+        document = msgspec.json.decode((folder / MANIFEST).read_bytes())
+    except msgspec.DecodeError:
+        return None
+    return document.get("state") if isinstance(document, dict) else None
+
+
+def _clear_folder(folder: Path) -> Path:
+    """Make the folder, without what an earlier data set left; returns the folder for parts."""
+    for name in (MANIFEST, DATA, METADATA, WARMUP, REPORT):
+        (folder / name).unlink(missing_ok=True)
+        (folder / f"{name}.partial").unlink(missing_ok=True)
+    shutil.rmtree(folder / _PARTS, ignore_errors=True)
+    (folder / _PARTS).mkdir(parents=True)
+    return folder / _PARTS
 
 
 def write_dataset(
@@ -104,15 +102,16 @@ def write_dataset(
 ) -> Written:
     """Compose, prove and write every request of a design, in send order.
 
-    ``progress`` hears how many of how many requests are written. Raises ``ConstructionError`` where prompts cannot
+    Nothing in ``folder`` is touched before tokenizer and corpora have proved good. ``progress`` hears how many of how
+    many requests are written. Raises ``ConstructionError`` where prompts cannot
     be kept apart; what was written so far stays under temporary names beside an ``incomplete`` manifest.
     """
-    write_json(folder / MANIFEST, _incomplete(design))
-    with _Maker(order, folder / _PARTS, workers) as maker:
+    with Maker(order, workers) as maker:
         first = maker.opening()
-        totals = _write_rows(maker, design, folder, progress)
-    shutil.rmtree(folder / _PARTS, ignore_errors=True)
-    files, summary = totals
+        parts_folder = _clear_folder(folder)
+        write_json(folder / MANIFEST, _incomplete(design))
+        files, summary = _write_rows(maker, design, folder, progress)
+    shutil.rmtree(parts_folder, ignore_errors=True)
     files |= {WARMUP: _write_warmup(folder, first.warmup)}
     collisions = _check_unique(design, first, summary)
     design = replace(design, warnings=(*design.warnings, *first.facts["content"].get("warnings", ())))
@@ -151,32 +150,20 @@ def _incomplete(design: Design) -> dict[str, Any]:
 
 
 def _write_rows(
-    maker: _Maker, design: Design, folder: Path, progress: Callable[[int, int], None]
+    maker: Maker, design: Design, folder: Path, progress: Callable[[int, int], None]
 ) -> tuple[dict[str, Any], Rows]:
     data, metadata = _Sink(folder / DATA), _Sink(folder / METADATA)
     total = len(design.order)
     summaries: list[Rows] = []
     with data.growing.open("wb") as data_file, metadata.growing.open("wb") as metadata_file:
-        for part in maker.parts(total):
+        for part in maker.parts(folder / _PARTS, total):
             data.append(data_file, part.data.read_bytes(), part.rows)
             metadata.append(metadata_file, part.metadata.read_bytes(), part.rows)
             part.data.unlink()
             part.metadata.unlink()
             summaries.append(part.summary)
             progress(data.rows, total)
-    return {DATA: data.finish(), METADATA: metadata.finish()}, _joined(summaries)
-
-
-def _joined(summaries: list[Rows]) -> Rows:
-    return Rows(
-        data=b"",
-        metadata=b"",
-        first_private=np.concatenate([rows.first_private for rows in summaries]),
-        windows=np.concatenate([rows.windows for rows in summaries]),
-        proof=sum((rows.proof for rows in summaries), ProofCounts()),
-        retries=sum(rows.retries for rows in summaries),
-        conflicts=tuple(name for rows in summaries for name in rows.conflicts),
-    )
+    return {DATA: data.finish(), METADATA: metadata.finish()}, joined(summaries)
 
 
 def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
@@ -186,7 +173,7 @@ def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
     return sink.finish()
 
 
-def _check_unique(design: Design, first: _Opening, summary: Rows) -> dict[str, Any]:
+def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, Any]:
     """No first private block may equal a shared block or another private one with the same parent (decision 7).
 
     Repeated windows further inside are a diagnosis only: chained keys cannot hit there (RFC 3.3.14).
@@ -240,119 +227,3 @@ def _laws(design: Design, collisions: dict[str, Any]) -> dict[str, Any]:
     count = len(design.order)
     unique = count - collisions["first_block_conflicts"] if collisions["first_blocks_checked"] else None
     return {"prefix_shared": count, "length_exact": count, "first_private_block_unique": unique}
-
-
-class _Opening(NamedTuple):
-    """What only one process needs to make: warm-up lines, digests of shared blocks, facts for the manifest."""
-
-    warmup: bytes
-    warmup_private: IntArray
-    shared: IntArray
-    facts: dict[str, Any]
-
-
-class _Maker:
-    """Makes parts in this process, or in ``workers`` of them that were started afresh.
-
-    Workers inherit a mask that keeps Ctrl-C from them; this process ends them when it fails, and they end themselves
-    when it is gone.
-    """
-
-    def __init__(self, order: Order, folder: Path, workers: int) -> None:
-        self._order = order
-        self._folder = folder
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
-        self._others = active_children()
-
-    def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if self._workers > 1:
-            self._pool = ProcessPoolExecutor(
-                self._workers, get_context("spawn"), initializer=_start_worker, initargs=(self._order,)
-            )
-        else:
-            _open_here(self._order, threads=os.cpu_count() or 1)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._pool is not None:
-            for child in active_children() if kind else []:
-                if child not in self._others:
-                    child.terminate()
-            self._pool.shutdown(wait=True, cancel_futures=True)
-        _bench.clear()
-        if kind is BrokenProcessPool:
-            raise ConstructionError("a worker process was killed", advice="try --workers 1, or free some memory")
-
-    def opening(self) -> _Opening:
-        """Warm-up and facts, from whichever process is free."""
-        if self._pool is None:
-            return _opening()
-        with _no_interrupt():
-            first = self._pool.submit(_opening)
-        return first.result()
-
-    def parts(self, total: int) -> Iterator[_Part]:
-        """Parts in send order; at most a few are made ahead of the one that is read."""
-        tasks = [(self._folder, start, min(start + TASK_REQUESTS, total)) for start in range(0, total, TASK_REQUESTS)]
-        if self._pool is None:
-            yield from (_part(*task) for task in tasks)
-            return
-        running: deque[Future[_Part]] = deque()
-        for task in tasks:
-            with _no_interrupt():
-                running.append(self._pool.submit(_part, *task))
-            if len(running) >= self._workers * _TASKS_AHEAD:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-
-
-_bench: list[Workshop] = []
-"""The open workshop of this process; a worker is told what to make once, not with every task."""
-
-
-@contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Put Ctrl-C off; processes that start meanwhile never hear it."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _start_worker(order: Order) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _open_here(order)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _open_here(order: Order, threads: int = 1) -> None:
-    os.environ["RAYON_NUM_THREADS"] = str(threads)
-    _bench[:] = [open_workshop(order)]
-
-
-def _opening() -> _Opening:
-    workshop = _bench[0]
-    lines, private = workshop.warmup_lines()
-    shared = np.unique(np.asarray([key for chain in workshop.chains for key in chain], dtype=np.uint64))
-    return _Opening(lines, private, shared.view(np.int64), workshop.facts)
-
-
-def _part(folder: Path, start: int, stop: int) -> _Part:
-    data, metadata = (folder / f"{kind}-{start:010d}" for kind in ("data", "metadata"))
-    summaries = []
-    with data.open("wb") as data_file, metadata.open("wb") as metadata_file:
-        for rows in _bench[0].rows(start, stop):
-            data_file.write(rows.data)
-            metadata_file.write(rows.metadata)
-            summaries.append(rows._replace(data=b"", metadata=b""))
-    return _Part(data, metadata, stop - start, _joined(summaries))

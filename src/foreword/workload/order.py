@@ -5,6 +5,7 @@ An order is an array of generation indices in the sequence in which they are sen
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from foreword.workload.groups import Groups
 
 _ACROSS_MODES = ("grouped", "interleave", "weighted_interleave")
-_FINE = 2**40
+_INT64_END = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _merge_slots(order: SendOrder, groups: Groups, rank: IntArray, key: int) -> 
         case "interleave":
             return rank
         case "weighted_interleave":
-            return (2 * rank + 1) * _period(groups.weights)[group]
+            return _odd_multiples(rank, group, groups.weights)
         case "shuffle":
             n = len(rank)
             if not order.keep_group_order:
@@ -154,8 +155,15 @@ def _sorted_slots_of(group_at_slot: IntArray) -> IntArray:
     return np.argsort(group_at_slot, kind="stable")
 
 
-def _period(weights: tuple[float, ...]) -> IntArray:
-    """Integers proportional to ``1/weight``: smooth weighted round robin sends at odd multiples of half of it."""
+def _odd_multiples(rank: IntArray, group: IntArray, weights: tuple[float, ...]) -> IntArray:
+    """Slots of smooth weighted round robin, ``(2j+1)/(2w)``: exact integers, or their ranks where those overflow."""
     exact = [Fraction(str(weight)) for weight in weights]
-    smallest = min((weight for weight in exact if weight > 0), default=Fraction(1))
-    return np.asarray([int(_FINE * smallest / weight) if weight else 0 for weight in exact], dtype=np.int64)
+    scale = math.lcm(*(weight.denominator for weight in exact))
+    shares = [int(weight * scale) for weight in exact]
+    whole = math.lcm(*(share for share in shares if share))
+    periods = [whole // share if share else 0 for share in shares]
+    if max(periods) * (2 * len(rank) + 1) < _INT64_END:
+        return (2 * rank + 1) * np.asarray(periods, dtype=np.int64)[group]
+    slots = [(2 * j + 1) * periods[g] for j, g in zip(rank.tolist(), group.tolist(), strict=True)]
+    place = {slot: index for index, slot in enumerate(sorted(set(slots)))}
+    return np.asarray([place[slot] for slot in slots], dtype=np.int64)

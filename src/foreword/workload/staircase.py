@@ -57,14 +57,15 @@ def bisect(
 ) -> tuple[IntArray, IntArray]:
     """Narrow each cell's parameter, from ``[0, top]``, around its wanted total.
 
-    ``at`` maps parameters to blocks and grows with them. Returns plans ``low <= high`` with
+    ``at`` maps parameters to blocks and grows with them; of parameters with the same total the smallest is taken.
+    Returns plans ``low <= high`` with
     ``totals(low) <= want <= totals(high)``, provided that the caps allow ``want``.
     """
     low, high = np.zeros_like(top), top
     for _ in range(min(max_iterations, int(top.max(initial=0)).bit_length())):
         middle = (low + high) >> 1
-        fits = stairs.totals(at(middle)) <= want
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        short = stairs.totals(at(middle)) < want
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
         if (high - low <= 1).all():
             break
     return at(low), at(high)
