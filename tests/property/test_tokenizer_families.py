@@ -25,6 +25,7 @@ from tests.support.content import (
     random_words,
     served_hits,
     spread_plan,
+    strange_text,
 )
 from tests.support.small_tokenizers import NAMES, small_tokenizer
 
@@ -42,6 +43,8 @@ def _corpus(source: str) -> Corpus:
     match source:
         case "words":
             return random_words()
+        case "strange":
+            return strange_text()
         case "zh" | "mixed":
             return few_stories(source, 1_500)
         case _:
@@ -62,7 +65,7 @@ def _check(tokenizer: LoadedTokenizer, corpus: Corpus, *, block_size: int, count
     assert served_hits(seen, block_size) == planned_hits(plan)
 
 
-@pytest.mark.parametrize("source", ["en", "mixed", "words"])
+@pytest.mark.parametrize("source", ["en", "mixed", "strange", "words"])
 @pytest.mark.parametrize("block_size", [1, 16])
 @pytest.mark.parametrize("name", JOINABLE)
 def test_every_family_gives_exact_prompts(name: str, block_size: int, source: str) -> None:
@@ -70,7 +73,7 @@ def test_every_family_gives_exact_prompts(name: str, block_size: int, source: st
     _check(small_tokenizer(name), _corpus(source), block_size=block_size, count=60)
 
 
-@pytest.mark.parametrize("source", ["en", "zh", "mixed", "words"])
+@pytest.mark.parametrize("source", ["en", "zh", "mixed", "strange", "words"])
 @pytest.mark.parametrize("block_size", [1, 16, 32, 128])
 def test_a_thousand_built_in_prompts_are_exact(block_size: int, source: str) -> None:
     """The default tokenizer with each text and block size."""
@@ -112,7 +115,7 @@ def test_a_word_after_anything_visible_is_its_id(left: str, place: int, name: st
 
 
 @pytest.mark.tokenizers
-@pytest.mark.parametrize("source", ["en", "zh", "mixed", "words"])
+@pytest.mark.parametrize("source", ["en", "zh", "mixed", "strange", "words"])
 @pytest.mark.parametrize("block_size", [1, 16, 32, 128])
 @pytest.mark.parametrize("name", REAL)
 def test_real_tokenizers_give_exact_prompts(

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from foreword.errors import ConfigError, TokenizerError
 from foreword.store.vocabularies import keeps_ascii, read_vocabulary
 from foreword.terms import PromptFormat
-from foreword.workload.tokens import SPACE_MARK, Frame
+from foreword.workload.tokens import Family, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,12 +92,12 @@ class LoadedTokenizer:
         return list((stops - added).tolist())
 
     def normalize(self, text: str) -> str:
-        """The text as the tokenizer sees it; the marks that stand for spaces stay spaces."""
+        """The text as the tokenizer sees it; where spaces become marks, the text itself."""
         normalizer = self.engine.normalizer
-        if (text.isascii() and self.plain_ascii) or normalizer is None:
+        marks = self.vocabulary.family is Family.SENTENCEPIECE_BPE
+        if normalizer is None or marks or (text.isascii() and self.plain_ascii):
             return text
-        seen = str(normalizer.normalize_str(text))
-        return text if SPACE_MARK in seen else seen
+        return str(normalizer.normalize_str(text))
 
     def pieces(self) -> Vocabulary:
         """The entries of the vocabulary."""

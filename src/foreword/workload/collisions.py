@@ -1,41 +1,66 @@
-"""Repetition where chained caches do not look, and what masters have in common: diagnoses (RFC 3.3.14)."""
+"""What text shares by accident: diagnostics beside the guarantee that first private blocks are unique (RFC 3.3.14).
+
+Under ``chained_prefix`` a block deep in a prompt can only be hit through all blocks before it, so repeated windows do
+no harm; they tell how repetitive the private text is.
+"""
 
 from __future__ import annotations
 
-import itertools
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xxhash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from foreword.terms import IntArray
+    from foreword.terms import IntArray, UInt64Array
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+SAMPLED_OF = 16
+"""One window in so many is kept, chosen by its content, so that equal windows are kept or left out together."""
 
-
-def window_digests(private: IntArray, *, block_size: int, blocks: int) -> IntArray:
-    """Digest of every run of ``blocks`` whole blocks of a private part, starting at each block; none for 0 blocks.
-
-    A digest is a sum of tokens times powers of an odd constant, modulo 2**64: equal windows have equal digests.
-    """
-    width = block_size * blocks
-    if blocks == 0 or len(private) < width:
-        return np.zeros(0, dtype=np.int64)
-    powers = np.multiply.accumulate(np.full(width, _ODD, dtype=np.uint64))
-    windows = np.lib.stride_tricks.sliding_window_view(private.astype(np.uint64) + np.uint64(1), width)[::block_size]
-    digests: IntArray = (windows * powers).sum(axis=1, dtype=np.uint64).view(np.int64)
-    return digests
+_WORD_BYTES = 4
 
 
-def common_prefix_tokens(masters: Sequence[IntArray]) -> int:
-    """Longest common beginning of any two masters, in tokens: neighbours in sorted order share the most."""
-    ordered = sorted(tuple(master.tolist()) for master in masters)
-    longest = 0
-    for left, right in itertools.pairwise(ordered):
-        same = next(
-            (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
-        )
-        longest = max(longest, same)
-    return longest
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """Windows of private tokens seen (a sample by content), and those of them that had been seen before."""
+
+    windows: int
+    repeated: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of windows that repeat an earlier one, 0 to 1."""
+        return self.repeated / self.windows if self.windows else 0.0
+
+
+def sampled_windows(ids: IntArray, start: int, block_size: int, window_blocks: int) -> UInt64Array:
+    """Digests of the sampled windows of one prompt: runs of blocks after ``start`` engine-space tokens."""
+    width = block_size * window_blocks
+    data = np.asarray(ids, dtype="<i4").tobytes()
+    digests = (
+        xxhash.xxh3_64_intdigest(data[at * _WORD_BYTES : (at + width) * _WORD_BYTES])
+        for at in range(start, len(ids) - width + 1, block_size)
+    )
+    return np.fromiter((digest for digest in digests if digest % SAMPLED_OF == 0), dtype=np.uint64)
+
+
+def repetition(digests: Iterable[UInt64Array]) -> Repetition:
+    """How often windows repeat over all prompts, in any order of prompts."""
+    everything = np.concatenate([np.zeros(0, np.uint64), *digests])
+    return Repetition(len(everything), len(everything) - len(np.unique(everything)))
+
+
+def longest_common_prefix(masters: Sequence[IntArray]) -> int:
+    """Tokens that the two most alike masters have in common at their start; 0 with fewer than two."""
+    ordered = sorted(master.tolist() for master in masters if len(master))
+    pairs = pairwise(ordered)
+    return max((_common(one, other) for one, other in pairs), default=0)
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    shorter = min(len(one), len(other))
+    return next((at for at in range(shorter) if one[at] != other[at]), shorter)

@@ -139,7 +139,7 @@ def _clean(
     for sample in samples:
         text = sample.text.strip()
         problem = sample_problem(text, reserved)
-        if not problem and vocabulary.recognised:
+        if not problem and vocabulary.widths is not None:
             text = tokenizer.normalize(text).strip()
             problem = _after_normalising(tokenizer, text, reserved)
         if vocabulary.family is Family.SENTENCEPIECE_BPE and SPACE_MARK in text:
@@ -172,7 +172,9 @@ def _encoded(
             dropped["sentinel moves"] += 1
             continue
         stops = _stops(tokenizer, separator, sample.text, end, widths)
-        if stops[-1] != len((separator.right + sample.text).encode()):
+        end_bytes = len((separator.right + sample.text).encode())
+        unit_bytes = end_bytes + len(separator.left.encode())
+        if stops[-1] != end_bytes or (widths is not None and widths[list(unit)].sum() != unit_bytes):
             dropped["bytes do not add up"] += 1
             continue
         found.append(_Found(sample, unit, end, stops))

@@ -58,6 +58,13 @@ def test_decomposed_text_is_normalised_first() -> None:
     assert units.end_raw == ("Ångström lives in a café.".encode(),)
 
 
+def test_a_mark_that_is_no_space_does_not_keep_text_from_being_normalised() -> None:
+    """Byte-level vocabularies have no mark for spaces: it is a character like any other."""
+    units = _units("| a | b | c | d \u2581 A\u030angstro\u0308m lives | a | b | c | d | a | b")
+
+    assert units.end_raw == ("| a | b | c | d \u2581 Ångström lives | a | b | c | d | a | b".encode(),)
+
+
 def test_a_first_character_that_line_breaks_swallow_drops_its_samples() -> None:
     """Bad joints are left out, not repaired."""
     units = _units(PLAIN, "/usr/bin holds programs.", name="tekken-like")
