@@ -20,8 +20,9 @@ _CHANCE_TOKENS = 8
 class Watch:
     """Observations over one pass; ``findings`` words them.
 
-    A lane is a group on a data-parallel rank. Its first request of a cold pass can hit nothing, so a hit there is
-    content from before the run: a block at least, or where single tokens match, more than prompts share by chance.
+    A lane is a group on a data-parallel rank. Its first request of a cold pass can hit nothing, and of a hot pass no
+    more than was warmed: what it hits beyond that is content from before the run. It takes a block at least, or where
+    single tokens match, more than prompts share by chance.
     """
 
     name: Pass
@@ -30,6 +31,7 @@ class Watch:
     lanes: set[tuple[str, int]] = field(default_factory=set)
     first_ids: set[str] = field(default_factory=set)
     residual: tuple[str, int] | None = None
+    beyond: tuple[str, int, int] | None = None
     cold_start: str | None = None
     miscounted: int = 0
     example: tuple[str, int, int] | None = None
@@ -58,6 +60,8 @@ class Watch:
         least = self.block_size if self.block_size > 1 else _CHANCE_TOKENS
         if self.name is Pass.COLD and row.expected_hit_len == 0 and hit >= least:
             self.residual = self.residual or (row.request_id, hit)
+        if self.name is Pass.HOT and row.expected_hit_len is not None and hit >= row.expected_hit_len + least:
+            self.beyond = self.beyond or (row.request_id, hit, row.expected_hit_len)
         warm = self.name is Pass.HOT and self.mode is ExecutionMode.HOT
         if warm and row.expected_hit_len and row.cached_tokens == 0:
             self.cold_start = self.cold_start or row.request_id
@@ -70,6 +74,12 @@ class Watch:
             told.append(
                 f"residual cache: request {request_id} is the first of its lane in the cold pass, "
                 f"but the server had {cached} tokens of it cached"
+            )
+        if self.beyond:
+            request_id, cached, planned = self.beyond
+            told.append(
+                f"residual cache: request {request_id} hit {cached} tokens in the hot pass where {planned} are warmed: "
+                f"the server has served this data set before"
             )
         if self.cold_start:
             told.append(f"the server is not warm: request {self.cold_start} of the hot pass hit nothing")

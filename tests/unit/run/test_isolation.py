@@ -122,8 +122,8 @@ async def test_a_hot_run_keeps_the_salt_of_its_warm_up(tmp_path: Path) -> None:
     cold = await make_run(server, tmp_path, mode=ExecutionMode.HOT)
 
     assert hot.passes[0].usage_hit_ratio is not None
-    assert hot.passes[0].usage_hit_ratio >= (hot.passes[0].designed_hit_ratio or 1)
-    assert hot.warnings == ()
+    assert hot.passes[0].usage_hit_ratio > (hot.passes[0].designed_hit_ratio or 1)
+    assert ["has served this data set before" in warning for warning in hot.warnings] == [True]
     assert any("not warm" in warning for warning in cold.warnings)
     with pytest.raises(UsageError, match="fresh salt"):
         await make_run(server, tmp_path, mode=ExecutionMode.HOT, isolation=Isolation.SALT)
