@@ -214,7 +214,9 @@ def _plan_and_order(
 ) -> tuple[PrefixPlan, IntArray]:
     """Plan, then order; where the order decides who pays for the trunk, plan again until the payer is the assumed one.
 
-    First for the payers that the orders themselves give, then for each group in turn.
+    First for the payers that the orders themselves give, then for each group in turn. A group that pays shares more,
+    which can move it behind another one for ever; then the last order stays and is planned for: the bound is exact,
+    and some neighbours in the order may differ by a block the wrong way.
     """
     plan = plan_prefixes(prompts, aim, order=early)
     order = arrangement.final(plan.prefix_len)
@@ -224,11 +226,11 @@ def _plan_and_order(
     assumed, tries = early, iter(groups)
     for attempt in range(_TRUNK_ROUNDS + len(groups)):
         if np.array_equal(trunk_hits(prompts, assumed, warm=False), trunk_hits(prompts, order, warm=False)):
-            break
+            return plan, order
         assumed = order if attempt < _TRUNK_ROUNDS else np.argsort(prompts.group != next(tries), kind="stable")
         plan = plan_prefixes(prompts, aim, order=assumed)
         order = arrangement.final(plan.prefix_len)
-    return plan, order
+    return plan_prefixes(prompts, aim, order=order), order
 
 
 def _global_target(aim: Aim, prompts: Prompts) -> Fraction:
