@@ -14,6 +14,7 @@ from foreword.config.dataset import ROOT, DatasetConfig
 from foreword.errors import ConfigError
 from foreword.simulate.design import Design, Facts, design
 from foreword.terms import ExecutionMode, Reason, RequestClass, Semantics
+from foreword.workload.lengths import bin_counts
 from tests.support.planning import at_least, bounds_of, group_bounds, hits_of, miss, served
 
 if TYPE_CHECKING:
@@ -266,6 +267,7 @@ def test_counts_and_sums_of_a_design_agree(config: dict[str, Any], given_facts: 
     assert sum(group.request_count for group in made.by_group) == n == int(made.groups.sizes.sum())
     assert sum(group.input_tokens for group in made.by_group) == made.input_tokens == int(made.lengths.tokens.sum())
     assert sum(group.designed_hit_tokens for group in made.by_group) == int(made.designed_hit.sum())
+    assert sum(entry["requests"] for entry in bin_counts(made.lengths.tokens, made.lengths.edges)) == n
     lost = int(made.plan.prefix_len.sum()) - int(made.prediction.cold_hit.sum())
     assert sum(group.cold_start_loss_tokens for group in made.by_group) == lost
 

@@ -38,6 +38,26 @@ def test_no_plan_beats_the_ceiling_or_undercuts_the_floor(*, drawn: tuple[Prompt
 
 
 @settings(max_examples=150)
+@given(drawn=prompt_sets(most=8), warm=st.booleans())
+def test_no_common_prefix_beats_the_ceiling_without_nesting(*, drawn: tuple[Prompts, IntArray], warm: bool) -> None:
+    """Of all ways to give each group one length, the best total is the ceiling, and no plan of the kind exceeds it."""
+    prompts, order = drawn
+    groups = sorted(set(prompts.group.tolist()))
+    tops = [int(np.asarray(maxima(prompts))[prompts.group == group].min()) for group in groups]
+    ladders = [range(prompts.trunk_len, top + 1, prompts.block_size) for top in tops]
+    assume(prod(map(len, ladders)) <= _MOST_PLANS)
+
+    reach = reach_of(prompts, warm=warm, nested=False)
+
+    plans = [dict(zip(groups, levels, strict=True)) for levels in itertools.product(*ladders)]
+    totals = [
+        int(hits_of(prompts, [plan[group] for group in prompts.group.tolist()], order, warm=warm).sum())
+        for plan in plans
+    ]
+    assert (reach.floor_tokens, reach.ceiling_tokens) == (min(totals), max(totals))
+
+
+@settings(max_examples=150)
 @given(drawn=prompt_sets(), warm=st.booleans())
 def test_floor_and_ceiling_are_those_of_real_blocks(*, drawn: tuple[Prompts, IntArray], warm: bool) -> None:
     """Replaying the lowest and the highest plan gives the floor and the ceiling, as exact ratios."""

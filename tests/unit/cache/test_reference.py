@@ -149,3 +149,14 @@ def test_the_unbounded_cache_splits_where_chains_part() -> None:
     found = [cache.read_and_write(keys) for keys in ([1, 2, 3], [1, 2, 4, 5], [1], [1, 2, 4, 5, 6], [1, 2, 3], [])]
 
     assert found == [0, 2, 1, 4, 3, 0]
+
+
+def test_the_unbounded_cache_stores_a_shared_chain_once() -> None:
+    """A thousand requests on one master cost the master and their own ends, not a thousand masters."""
+    cache = UnboundedCache()
+    master = list(range(1, 501))
+
+    hits = [cache.read_and_write([*master, 1000 + request]) for request in range(1000)]
+
+    assert hits == [0] + [500] * 999
+    assert len(cache._keys) == 500 + 1000
