@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_ERROR_BYTES = 64 * 1024
 HTTP_OK = 200
+_COMMENT = ord(":")
 
 
 class ErrorKind(StrEnum):
@@ -76,10 +77,12 @@ class HttpTransport:
 
     A request on a *reused* connection that dies before any byte of the answer is sent once more on a fresh connection
     and counted in ``exchange.retries``: some servers close a connection that they called persistent. Anything else
-    that fails is a result.
+    that fails is a result. A stream that sends nothing, or nothing but keep-alive comments, for ``timeout_s`` has
+    stalled.
     """
 
     def __init__(self, timeout_s: float) -> None:
+        self._timeout_ns = int(timeout_s * 1e9)
         trace = aiohttp.TraceConfig()
         trace.on_connection_reuseconn.append(_note_reuse)
         self._pooled = _session(timeout_s, aiohttp.TCPConnector(limit=0), trace)
@@ -122,9 +125,15 @@ class HttpTransport:
             if response.status != HTTP_OK:
                 chunks.append(await response.content.read(LONGEST_ERROR_BYTES))
                 return
+            data_ns = clock()
             async for chunk in response.content.iter_any():
-                stamps.append(clock())
+                now_ns = clock()
+                stamps.append(now_ns)
                 chunks.append(chunk)
+                if chunk[0] != _COMMENT:
+                    data_ns = now_ns
+                elif now_ns - data_ns > self._timeout_ns:
+                    raise TimeoutError
 
 
 def _session(

@@ -186,6 +186,25 @@ async def test_a_stalled_stream_ends_by_timeout() -> None:
     assert exchange.chunks == [b"data: a\n\n"]
 
 
+async def test_keep_alive_comments_do_not_hide_a_stall() -> None:
+    """A server that only says that it is still there has stalled all the same."""
+
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + piece(b"data: a\n\n"))
+        while True:
+            writer.write(piece(b": ping\n\n"))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with scripted(script) as url, HttpTransport(0.1) as transport:
+        exchange = await send(transport, url)
+
+    assert exchange.failure is not None
+    assert exchange.failure.kind is ErrorKind.TIMEOUT
+    assert exchange.chunks[0].startswith(b"data: a")
+
+
 async def test_no_answer_at_all_is_a_timeout() -> None:
     """A server that takes a request and says nothing is told apart from one that stalls."""
 
