@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from foreword.terms import BoolArray, IntArray
     from foreword.workload.masters import Master
     from foreword.workload.materials import Materials
-    from foreword.workload.suffix import SuffixPool
     from foreword.workload.tokens import Frame, TokenizerProtocol
     from foreword.workload.units import Corpus
 
 CHUNK = 256
 """Prompts composed at a time: enough to vectorise, few enough to keep memory flat."""
+
+_MARKER_FROM = 3
+_MARKER_WORDS = 3
 
 ProofLevel = Literal["none", "window", "full"]
 OnConflict = Literal["error", "warn", "accept_with_warning"]
@@ -135,6 +137,7 @@ def _need(plan: ContentPlan) -> Need:
     return Need(
         shared_tokens=shared,
         longest_private=int(private.max(initial=0)),
+        requests=len(plan),
         requests_at_root=int((plan.prefix_len <= head).sum()),
         layout=Layout(head, plan.block_size, plan.seed_key),
         as_ids=plan.as_ids,
@@ -261,7 +264,10 @@ class Composer:
         return Chunk(prompts, counts + ProofCounts(repaired=repaired, kept=len(wrong) - repaired))
 
     def _repaired(self, job: _Jobs) -> ComposedPrompt:
-        """The prompt with other divergence words, then also other samples, each attempt proved in full."""
+        """The prompt made anew, each attempt proved in full.
+
+        With other divergence words, then also other samples, then also a marker before them (RFC 3.3.15).
+        """
         for retry in range(1, self._options.max_retries + 1):
             drafts = self._drafts(job, retry=retry)
             prompt = self._prompt(drafts[0])
@@ -283,32 +289,51 @@ class Composer:
 
     def _drafts(self, jobs: _Jobs, *, retry: int) -> list[Draft]:
         """What each prompt is made of: places of words and samples, not their text."""
-        plan, materials = self._plan, self._materials
-        frame = plan.frame
+        frame = self._plan.frame
         shared = np.maximum(jobs.prefix_len - frame.head_len, 0)
         private = jobs.input_len - frame.head_len - frame.tail_len - shared
         free = self._free(jobs.prefix_len, jobs.input_len)
         spelled = self._spelled(jobs, shared, free, retry)
-        rooms = private - free
-        separator = len(materials.separator_ids)
-        text = rooms >= separator + SHORTEST_TEXT if len(materials.units) else np.zeros(len(rooms), dtype=bool)
-        endings: list[Ending] = [Ending([], NO_SAMPLE, 0, room) for room in rooms.tolist()]
-        if text.any() and materials.pool is not None:
-            rows = np.flatnonzero(text)
-            found = self._endings(materials.pool, jobs.number[rows], rooms[rows] - separator, retry)
-            for row, ending in zip(rows.tolist(), found, strict=True):
-                whole = ending.end == NO_SAMPLE
-                endings[row] = ending._replace(fillers=ending.fillers + separator) if whole else ending
+        markers = self._markers(jobs.number, private - free, retry)
+        rooms = private - free - np.array([self._marker_tokens if marker else 0 for marker in markers])
+        endings = self._endings(jobs.number, rooms, retry)
         fillers = self._fillers(jobs.number, endings, retry)
-        return [
-            Draft(group, cut, words, ending, filler)
-            for group, cut, words, ending, filler in zip(
-                jobs.group.tolist(), shared.tolist(), spelled, endings, fillers, strict=True
-            )
-        ]
+        rows = zip(jobs.group.tolist(), shared.tolist(), spelled, endings, fillers, markers, strict=True)
+        return [Draft(*row) for row in rows]
 
-    def _endings(self, pool: SuffixPool, numbers: IntArray, rooms: IntArray, retry: int) -> list[Ending]:
-        return plan_endings(pool, numbers, rooms, retry=max(0, retry - 1), cut_of=self._materials.longest_cut)
+    @property
+    def _marker_tokens(self) -> int:
+        return len(self._materials.separator_ids) + len(self._materials.marker_ids) + _MARKER_WORDS
+
+    def _markers(self, numbers: IntArray, rooms: IntArray, retry: int) -> list[tuple[int, ...]]:
+        """Words of a short line before the samples, from the third retry on, where there is room for both."""
+        least = self._marker_tokens + len(self._materials.separator_ids) + SHORTEST_TEXT
+        if retry < _MARKER_FROM:
+            return [()] * len(numbers)
+        table = drawn_table(
+            draw_key("marker", self._plan.seed_key, retry), numbers, _MARKER_WORDS, len(self._materials.words)
+        )
+        return [tuple(row) if room >= least else () for row, room in zip(table.tolist(), rooms.tolist(), strict=True)]
+
+    def _endings(self, numbers: IntArray, rooms: IntArray, retry: int) -> list[Ending]:
+        """Samples where a separator and some text fit, else words; other samples from the second retry on."""
+        materials = self._materials
+        separator = len(materials.separator_ids)
+        endings = [Ending([], NO_SAMPLE, 0, room) for room in rooms.tolist()]
+        rows = np.flatnonzero(rooms >= separator + SHORTEST_TEXT)
+        if materials.pool is None or not len(rows):
+            return endings
+        found = plan_endings(
+            materials.pool,
+            numbers[rows],
+            rooms[rows] - separator,
+            retry=max(0, retry - 1),
+            cut_of=materials.longest_cut,
+        )
+        for row, ending in zip(rows.tolist(), found, strict=True):
+            if ending.end != NO_SAMPLE:
+                endings[row] = ending
+        return endings
 
     def _spelled(self, jobs: _Jobs, shared: IntArray, free: IntArray, retry: int) -> list[list[int]]:
         """Places of the divergence words of each prompt."""

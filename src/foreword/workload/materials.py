@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from foreword.workload.escaping import escaped
+from foreword.workload.joints import NEXT_SAMPLE
 from foreword.workload.suffix import NO_SAMPLE
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ class Draft(NamedTuple):
     """What one prompt is made of, as places.
 
     ``cut`` content tokens of the group's master, divergence ``words`` (the first one a start word where ``cut`` is 0),
-    samples and their ending, and words that fill it up.
+    a ``marker`` (words of a short line of its own, for prompts that failed without one), samples and their ending, and
+    words that fill it up.
     """
 
     group: int
@@ -32,6 +36,7 @@ class Draft(NamedTuple):
     words: list[int]
     ending: Ending
     fillers: list[int]
+    marker: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +57,16 @@ class Materials:
     diagnostics: Mapping[str, object]
     warnings: tuple[str, ...]
     _longest: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def marker_text(self) -> bytes:
+        """How a marker begins: as a sample does."""
+        return escaped((self.separator.right + NEXT_SAMPLE).encode()) if self.cuts else b""
+
+    @property
+    def marker_ids(self) -> IntArray:
+        """Ids of the beginning of a marker."""
+        return np.array(self.separator.next_sample, dtype=np.int64)
 
     def longest_cut(self, unit: int, most: int) -> int:
         """Most tokens of an end unit, up to ``most``, after which text may stop or go on with a word; 0 if none."""
@@ -91,6 +106,9 @@ class Materials:
             words = words[1:]
         texts += [self.words.texts[place] for place in words]
         ids.append(self.words.ids[words])
+        if draft.marker:
+            texts += [self.separator_text, self.marker_text, *(self.words.texts[place] for place in draft.marker)]
+            ids += [self.separator_ids, self.marker_ids, self.words.ids[list(draft.marker)]]
         self._add_ending(draft.ending, texts, ids)
         texts += [self.words.texts[place] for place in draft.fillers]
         ids.append(self.words.ids[draft.fillers])

@@ -33,6 +33,7 @@ class Need:
 
     shared_tokens: IntArray
     longest_private: int
+    requests: int
     requests_at_root: int
     layout: Layout
     as_ids: bool
@@ -54,6 +55,7 @@ def gather(
     units = _units(tokenizer, corpus, between, need)
     prefix_units = units if prefix_corpus is corpus else _units(tokenizer, prefix_corpus, between, need)
     openings, starts = _openings(lexicon, need)
+    _check_capacity(lexicon, starts, need)
     source = MasterSource(tokenizer, lexicon.words, prefix_units, between, need.as_ids)
     builder = MasterBuilder(source, need.layout, len(need.shared_tokens))
     masters = _masters(builder, openings, need)
@@ -137,6 +139,21 @@ def _openings(lexicon: Lexicon, need: Need) -> tuple[list[list[tuple[int, bytes]
         openings.append(opening)
     free = order[taken:]
     return openings, Words(lexicon.starts.ids[free], tuple(lexicon.starts.texts[place] for place in free.tolist()))
+
+
+def _check_capacity(lexicon: Lexicon, starts: Words, need: Need) -> None:
+    """Refuse more requests than two words can tell apart; half is kept for warm-ups and retries."""
+    pairs = len(lexicon.words) // 2 * len(lexicon.words)
+    root_pairs = len(starts) * len(lexicon.words)
+    for requests, numbers in ((need.requests, pairs), (need.requests_at_root, root_pairs)):
+        if 2 * requests > numbers:
+            raise TokenizerError(
+                f"NOT_ENOUGH_WORDS: {requests} requests need first words of their own, the words of this tokenizer "
+                f"tell {numbers // 2} apart",
+                advice="use fewer requests or prompt_format: completions_ids",
+                stage="content",
+                field="request_count",
+            )
 
 
 def _not_enough(count: int, groups: int, reserve: int) -> TokenizerError:

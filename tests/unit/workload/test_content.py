@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from foreword.errors import ConstructionError
+from foreword.errors import ConstructionError, TokenizerError
 from foreword.workload.content import ContentOptions, ContentPlan, prepare
 from foreword.workload.proof import Prover
 from foreword.workload.tokens import Frame, Vocabulary
@@ -95,6 +95,28 @@ def test_prompts_that_do_not_prove_are_made_again() -> None:
         assert tokenizer.encode(text_of(prompt)) == prompt.ids.tolist()
         assert len(prompt.ids) == 200
         assert (prompt.status == "repaired") is (prompt.retries > 0)
+
+
+def test_the_last_resort_is_a_line_of_its_own_before_the_samples() -> None:
+    """From the third retry on a marker stands between divergence words and samples, and the prompt stays exact."""
+    composer = prepare(builtin_tokenizer(), _short_stories(), _plan())
+    jobs = composer._jobs(np.arange(10))
+
+    for retry, lines in ((0, 0), (2, 0), (3, 1), (8, 1)):
+        for draft in composer._drafts(jobs, retry=retry):
+            prompt = composer._prompt(draft)
+            second = text_of(prompt).split("\n\n")[1]
+            assert second.startswith("The ") * (len(second.split()) == 4) == lines
+            assert builtin_tokenizer().encode(text_of(prompt)) == prompt.ids.tolist()
+            assert len(prompt.ids) == 200
+
+
+def test_more_requests_than_words_can_number_are_refused() -> None:
+    """The refusal has the count that is possible."""
+    plan = _plan(prefix=16, length=40, count=50_000)
+
+    with pytest.raises(TokenizerError, match=r"^NOT_ENOUGH_WORDS: 50000 requests .* apart"):
+        prepare(small_tokenizer("qwen-like"), random_words(), plan)
 
 
 def test_a_prompt_that_never_proves_ends_the_build_with_its_number() -> None:
