@@ -267,3 +267,51 @@ def test_the_default_passes_follow_the_semantics(semantics: str, mode: Execution
 
     assert _parse(target=target).execution_mode is mode
     assert _parse(target=target, execution={"mode": "compare"}).execution_mode is ExecutionMode.COMPARE
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("request_count: 1_000", 1000),
+        ("request_count: 0x10", 16),
+        ("request_count: 010", 8),
+        ("dataset_id: 'yes'", "yes"),
+        ("dataset_id: '2024-01-01'", "2024-01-01"),
+        ("seed: 0", 0),
+    ],
+)
+def test_numbers_as_yaml_writes_them_are_read(line: str, value: object) -> None:
+    """Underscores, hexadecimal and quoted words mean what YAML says."""
+    name = line.partition(":")[0]
+
+    assert getattr(_parse(**yaml.safe_load(line)), name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("request_count: 1,000", "request_count"),
+        ("request_count: 1k", "request_count"),
+        ("request_count: 1e3", "request_count"),
+        ("request_count:", "request_count"),
+        ("dataset_id: yes", "dataset_id"),
+        ("dataset_id: 2024-01-01", "dataset_id"),
+        ("target: {hit_ratio: 50%}", "target.hit_ratio"),
+        ("target: {hit_ratio: .nan}", "target.hit_ratio"),
+        ("target: {hit_ratio: on}", "target.hit_ratio"),
+        ("target: [hit_ratio, 0.5]", "target"),
+        ("prefix: {nested_prefix: maybe}", "prefix.nested_prefix"),
+        ("prefix: {mode: multi_prefix, groups: {a: 1, b: 2}}", "prefix.groups"),
+        ("input_length: {mode: histogram, bins: {range: [1, 2], weight: 1}}", "input_length.bins"),
+        ("5: five", "5"),
+    ],
+)
+def test_what_yaml_reads_as_another_kind_is_refused_at_its_path(line: str, path: str) -> None:
+    """Words that YAML turns into booleans, dates or nothing, and forms that it leaves as text, are named."""
+    assert _refused_data({**SMALLEST, **yaml.safe_load(line)}).field == f"{ROOT}.{path}"
+
+
+def _refused_data(data: dict[Any, Any]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        DatasetConfig.parse(data, root=ROOT)
+    return caught.value
