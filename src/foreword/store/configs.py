@@ -14,6 +14,7 @@ from foreword.store.columns import read_column
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from foreword.config.dataset import Source
     from foreword.config.lengths import LengthLaw
 
 NO_FILE = frozenset({"builtin", "random_tokens"})
@@ -64,17 +65,27 @@ def load_dataset_config(path: Path, *, overrides: Sequence[str] = ()) -> Dataset
 def with_sources(config: DatasetConfig, *, tokenizer: str | None, corpus: Path | None) -> DatasetConfig:
     """Put a tokenizer and a text source from the command line, relative to the working folder, over the config's.
 
-    Raises ``ConfigError`` for a text source where the config asks for one that reads no file.
+    A config that leaves the source open gets the one that the path holds: GSM8K where there is its ``train.jsonl`` or
+    ``test.jsonl``, else text. Raises ``ConfigError`` where the config asks for a source that reads no file.
     """
     changed: dict[str, Any] = {}
     if tokenizer is not None:
         changed["tokenizer"] = tokenizer
     if corpus is not None:
-        if {config.suffix.source, config.prefix.source} <= {*NO_FILE, None}:
+        suffix = config.suffix
+        if "source" not in suffix.model_fields_set:
+            suffix = suffix.model_copy(update={"source": _source_at(corpus)})
+        if {suffix.source, config.prefix.source} <= {*NO_FILE, None}:
             message = f"--corpus {corpus}: suffix.source {config.suffix.source} reads no file"
             raise ConfigError(message, field="suffix.source", advice="set suffix.source to text or gsm8k")
-        changed["suffix"] = config.suffix.model_copy(update={"path": str(corpus)})
+        changed["suffix"] = suffix.model_copy(update={"path": str(corpus)})
     return config.model_copy(update=changed)
+
+
+def _source_at(path: Path) -> Source:
+    """What a file or folder holds, by the names of its files."""
+    files = [path.name] if path.is_file() else [file.name for file in path.glob("*.jsonl")]
+    return "gsm8k" if set(files) & {"train.jsonl", "test.jsonl"} else "text"
 
 
 def read_yaml(path: Path) -> object:

@@ -19,6 +19,7 @@ from foreword.errors import ConstructionError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.making import Maker, Opening, joined
 from foreword.terms import request_id
+from foreword.workload.collisions import SAMPLED_OF, repetition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,6 +184,7 @@ def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, An
     checked = asked.enabled and asked.first_non_shared_block_unique
     known = np.concatenate((private, first.shared)) if checked else private[:0]
     twice = _repeated(known, among=summary.first_private)
+    windows = repetition([summary.windows])
     conflicts = len(twice)
     if conflicts and asked.on_conflict == "error":
         names = [request_id(int(design.order[position])) for position in twice[:2]]
@@ -197,8 +199,9 @@ def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, An
         "first_blocks_checked": len(private) if checked else 0,
         "first_block_conflicts": conflicts,
         "window_blocks": asked.window_blocks,
-        "windows_checked": len(summary.windows),
-        "windows_repeated": len(summary.windows) - len(np.unique(summary.windows)),
+        "windows_sampled": windows.windows,
+        "windows_sampled_of": SAMPLED_OF,
+        "windows_repeated": windows.repeated,
         "masters_common_prefix_tokens": first.facts["masters_common_prefix_tokens"],
         "repaired": summary.proof.repaired,
         "retries": summary.retries,

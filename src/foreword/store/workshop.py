@@ -16,8 +16,8 @@ from foreword.simulate.documents import request_rows
 from foreword.simulate.validate import fingerprint
 from foreword.store.corpora import load_corpus, stories_for
 from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
-from foreword.terms import IntArray, PromptFormat, draw_key
-from foreword.workload.collisions import common_prefix_tokens, window_digests
+from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key
+from foreword.workload.collisions import longest_common_prefix, sampled_windows
 from foreword.workload.content import CHUNK, ContentOptions, ContentPlan, ProofLevel, prepare
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     data: bytes
     metadata: bytes
     first_private: IntArray
-    windows: IntArray
+    windows: UInt64Array
     proof: ProofCounts
     retries: int
     conflicts: tuple[str, ...]
@@ -97,7 +97,7 @@ class Workshop:
             if len(whole) != row["input_len"]:
                 raise _broken(row["request_id"], f"has {len(whole)} tokens instead of {row['input_len']}")
             digests.append(self._first_private(whole, group, shared, row["request_id"]))
-            windows.append(self._windows(whole[shared:]))
+            windows.append(self._windows(whole, shared))
             row["collision_status"] = prompt.status
             row["prompt_fingerprint"] = fingerprint(whole)
             if prompt.status == "conflict":
@@ -125,11 +125,10 @@ class Workshop:
     def _whole(self, prompt: ComposedPrompt) -> IntArray:
         return np.concatenate((self.head, prompt.ids, self.tail))
 
-    def _windows(self, private: IntArray) -> IntArray:
-        """Digests of the windows of whole blocks in a private part, one at each block."""
-        collisions = self.design.config.suffix.collision_detection
-        size = self.design.facts.block_size
-        return window_digests(private, block_size=size, blocks=collisions.window_blocks if collisions.enabled else 0)
+    def _windows(self, whole: IntArray, shared: int) -> UInt64Array:
+        """Digests of sampled windows of the private part, none where collisions are not looked for."""
+        asked, size = self.design.config.suffix.collision_detection, self.design.facts.block_size
+        return sampled_windows(whole, shared, size, asked.window_blocks if asked.enabled else 0)
 
     def _first_private(self, whole: IntArray, group: int, shared: int, name: str) -> int:
         """Digest of the first block that a prompt does not share, after checking that it shares what it should."""
@@ -205,7 +204,7 @@ def _facts(tokenizer: LoadedTokenizer, suffix: Corpus, prefix: Corpus | None, co
         "corpus": {use: {"source": corpus.source, "sha256": corpus.sha256} for use, corpus in corpora.items()},
         "content": dict(composer.diagnostics),
         "proof_level": composer.proof_level,
-        "masters_common_prefix_tokens": common_prefix_tokens([master.ids for master in composer.masters.values()]),
+        "masters_common_prefix_tokens": longest_common_prefix([master.ids for master in composer.masters.values()]),
     }
 
 

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import xxhash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 SAMPLED_OF = 16
 """One window in so many is kept, chosen by its content, so that equal windows are kept or left out together."""
 
-_WORD_BYTES = 4
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,19 @@ class Repetition:
 
 
 def sampled_windows(ids: IntArray, start: int, block_size: int, window_blocks: int) -> UInt64Array:
-    """Digests of the sampled windows of one prompt: runs of blocks after ``start`` engine-space tokens."""
+    """Digests of the sampled windows of one prompt: runs of whole blocks after ``start`` engine-space tokens.
+
+    A digest is the sum of tokens times powers of an odd constant, modulo 2**64; its highest bits choose the sample.
+    """
     width = block_size * window_blocks
-    data = np.asarray(ids, dtype="<i4").tobytes()
-    digests = (
-        xxhash.xxh3_64_intdigest(data[at * _WORD_BYTES : (at + width) * _WORD_BYTES])
-        for at in range(start, len(ids) - width + 1, block_size)
-    )
-    return np.fromiter((digest for digest in digests if digest % SAMPLED_OF == 0), dtype=np.uint64)
+    private = ids[start:].astype(np.uint64) + np.uint64(1)
+    if width == 0 or len(private) < width:
+        return np.zeros(0, np.uint64)
+    powers = np.multiply.accumulate(np.full(width, _ODD, dtype=np.uint64))
+    windows = np.lib.stride_tricks.sliding_window_view(private, width)[::block_size]
+    digests = (windows * powers).sum(axis=1, dtype=np.uint64) * _ODD
+    sampled: UInt64Array = digests[digests < np.uint64(2**64 // SAMPLED_OF)]
+    return sampled
 
 
 def repetition(digests: Iterable[UInt64Array]) -> Repetition:
