@@ -390,7 +390,7 @@ def test_stopped_in_the_middle(workers: int, how: signal.Signals, tmp_path: Path
     ) as program:
         wait_for(program.poll() is not None or (growing.exists() and growing.stat().st_size > 0) for _ in iter(int, 1))
         started = family(program.pid)
-        assert program.returncode is None
+        assert program.poll() is None
 
         if how is signal.SIGINT:
             os.killpg(program.pid, how)
