@@ -165,6 +165,7 @@ def cache_counters(
         "derived": any(endpoint.derived for endpoint in endpoints),
         "restarts": [entry for endpoint in endpoints for entry in endpoint.restarts],
         "missing": [entry for endpoint in endpoints for entry in endpoint.missing] + unread,
+        "ranks": sum(endpoint.ranks for endpoint in endpoints),
         "endpoints": [endpoint.document for endpoint in endpoints],
     }
 
@@ -179,6 +180,7 @@ class _Endpoint:
     derived: bool
     restarts: list[dict[str, object]]
     missing: list[dict[str, object]]
+    ranks: int
     document: dict[str, object]
 
 
@@ -199,6 +201,7 @@ def _endpoint(index: int, before: Page, after: Page, *, profile: EngineProfile, 
         derived=any(grown.derived for grown in found.values()),
         restarts=[_told(index, metric, rank) for metric, grown in found.items() for rank in grown.restarted],
         missing=[_told(index, metric, rank) for metric, grown in found.items() for rank in grown.vanished],
+        ranks=len({*_by_rank(queries, hits)} - {WHOLE}),
         document={
             "url_index": index,
             **{f"{name.value}_delta": value for name, value in totals.items()},

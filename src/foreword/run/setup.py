@@ -148,6 +148,4 @@ def first_warnings(setup: Setup) -> list[str]:
     longest, room = manifest.longest_prompt, facts.max_model_len
     if longest is not None and room is not None and longest >= room:
         told.append(f"the longest prompt has {longest} tokens, but the model's context ends at {room}")
-    if setup.planned.router.by_header and facts.metrics_urls and facts.ranks < manifest.dp_size:
-        told.append(f"the data set has {manifest.dp_size} lanes, but the metrics show {facts.ranks} rank(s)")
     return told
