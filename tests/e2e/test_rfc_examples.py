@@ -43,7 +43,7 @@ def test_an_example_of_the_rfc_measures_what_it_designs(
 ) -> None:
     """Planned tokens, expected hits, answers and counters agree to the token, and the target is met to half a block."""
     dataset, run = tmp_path / "dataset", tmp_path / "run"
-    sources = ["--tokenizer", str(tokenizer_file("qwen")), "--corpus", str(test_data / "gsm8k")]
+    sources = ["--tokenizer", str(tokenizer_file("qwen")), "--corpus", str(test_data / "data" / "gsm8k")]
 
     config = ROOT / "examples" / f"{example}.yaml"
     assert main(["generate", "--config", str(config), "--output", str(dataset), *sources]) == os.EX_OK
