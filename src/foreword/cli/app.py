@@ -20,14 +20,33 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 COMMANDS = {
-    "demo": "Run the whole chain on the built-in server; ends with the path of a report.",
-    "plan": "Plan a data set without text: reachability, lengths, groups, predicted hits.",
-    "generate": "Plan a data set, write its prompts token-exactly and check them.",
-    "validate": "Re-encode a data set, replay its blocks and check every stated number.",
-    "run": "Send a data set to a server and record what it did.",
-    "report": "Explain a run: target, designed and measured, as JSON and one HTML file.",
-    "serve": "Start the built-in OpenAI-compatible server with a real prefix cache.",
+    "demo": ("Run the whole chain on the built-in server; ends with the path of a report.", "foreword demo"),
+    "plan": (
+        "Plan a data set without text: reachability, lengths, groups, predicted hits.",
+        "foreword plan --config examples/progressive_multi_prefix_50.yaml --set target.hit_ratio=0.9",
+    ),
+    "generate": (
+        "Plan a data set, write its prompts token-exactly and check them.",
+        "foreword generate --config examples/quickstart.yaml --output dataset",
+    ),
+    "validate": (
+        "Re-encode a data set, replay its blocks and check every stated number.",
+        "foreword validate --dataset dataset",
+    ),
+    "run": (
+        "Send a data set to a server, closed loop, and record every request.",
+        "foreword run --dataset dataset --url http://127.0.0.1:8000 --concurrency 1",
+    ),
+    "report": (
+        "Explain a run: target, designed and measured, as JSON and one HTML file.",
+        "foreword report --run-dir outputs/run_001",
+    ),
+    "serve": (
+        "Start the built-in OpenAI-compatible server with a real prefix cache.",
+        "foreword serve --block-size 16 --capacity-blocks 4096 --port 8000",
+    ),
 }
+"""What each command does, and an example of it."""
 
 app = App(
     name="foreword",
@@ -39,8 +58,8 @@ app = App(
         "4 server, network or metrics; 5 damaged data; 130 interrupted."
     ),
 )
-for _name, _help in COMMANDS.items():
-    app.command(f"foreword.cli.{_name}:{_name}", name=_name, help=_help)
+for _name, (_help, _example) in COMMANDS.items():
+    app.command(f"foreword.cli.{_name}:{_name}", name=_name, help=_help, help_epilogue=f"Example: {_example}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

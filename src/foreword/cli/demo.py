@@ -15,10 +15,7 @@ def demo(
     output: Annotated[Path | None, Parameter(help="Run folder; default: the next free outputs/run_NNN.")] = None,
     json: Json = False,
 ) -> int:
-    """Run the whole chain on the built-in server and data: plan, generate, run cold and hot, report.
-
-    Example: foreword demo
-    """
+    """Run the whole chain on the built-in server and data: plan, generate, run cold and hot, report."""
     from foreword import flow
     from foreword.cli.progress import counted
     from foreword.cli.run_progress import RunProgress

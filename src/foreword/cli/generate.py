@@ -30,10 +30,7 @@ def generate(  # noqa: PLR0913 - one parameter a flag
     json: Json = False,
     strict: Strict = False,
 ) -> int:
-    """Plan a data set, write its prompts token-exactly and check them.
-
-    Example: foreword generate --config examples/progressive_single_prefix_50.yaml --output ./dataset
-    """
+    """Plan a data set, write its prompts token-exactly and check them."""
     from foreword import flow
     from foreword.cli.progress import counted
     from foreword.report.plan import plan_text

@@ -17,10 +17,7 @@ def plan(
     json: Json = False,
     strict: Strict = False,
 ) -> int:
-    """Plan a data set without text: reachability, lengths, groups and predicted hits.
-
-    Example: foreword plan --config examples/progressive_multi_prefix_50.yaml --set target.hit_ratio=0.9
-    """
+    """Plan a data set without text: reachability, lengths, groups and predicted hits."""
     from foreword import flow
     from foreword.report.plan import plan_document, plan_text
     from foreword.store.configs import load_dataset_config

@@ -27,8 +27,6 @@ def report(
     """Explain a run: verdict, hit ladder, token accounting and charts.
 
     Writes prefix_cache_report.json, prefix_cache_report.html, requests.csv and groups.csv.
-
-    Example: foreword report --run-dir outputs/run_001
     """
     from rich.console import Console
 

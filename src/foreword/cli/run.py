@@ -62,10 +62,7 @@ def run(  # noqa: PLR0913 - one parameter a flag
     max_requests: MaxRequests = None,
     json: Json = False,
 ) -> int:
-    """Send a data set to a server, closed loop, and record every request.
-
-    Example: foreword run --dataset ./dataset --url http://127.0.0.1:8000 --concurrency 1
-    """
+    """Send a data set to a server, closed loop, and record every request."""
     from foreword.run.spec import Isolation, RunSpec
     from foreword.terms import ExecutionMode
 

@@ -40,10 +40,7 @@ def serve(  # noqa: PLR0913 - one parameter a flag
     model: Annotated[str | None, Parameter(help="Name of the served model; default foreword.")] = None,
     json: Json = False,
 ) -> int:
-    """Start the built-in OpenAI-compatible server, a real prefix cache behind a simulated model, until Ctrl-C.
-
-    Example: foreword serve --block-size 16 --capacity-blocks 4096 --port 8000
-    """
+    """Start the built-in OpenAI-compatible server, a real prefix cache behind a simulated model, until Ctrl-C."""
     from foreword.server.running import serve as serve_now
 
     flags = {

@@ -20,10 +20,7 @@ def validate(
     corpus: Annotated[Path | None, Parameter(help="The text source, to compose every prompt again.")] = None,
     json: Json = False,
 ) -> int:
-    """Re-encode every prompt, replay its blocks and check every stated number.
-
-    Example: foreword validate --dataset ./dataset
-    """
+    """Re-encode every prompt, replay its blocks and check every stated number."""
     from foreword import flow
     from foreword.cli.progress import counted
 
