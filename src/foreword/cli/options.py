@@ -15,7 +15,7 @@ Json = Annotated[bool, Parameter(negative="", help="Print one JSON object instea
 Strict = Annotated[bool, Parameter(negative="", help="Exit with 1 where there are warnings.")]
 Overrides = Annotated[
     tuple[str, ...],
-    Parameter(name="--set", help="Override a config key: path.to.key=value; may be repeated."),
+    Parameter(name="--set", negative="", help="Override a config key: path.to.key=value; may be repeated."),
 ]
 
 
