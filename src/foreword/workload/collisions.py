@@ -36,7 +36,7 @@ class Repetition:
         return self.repeated / self.windows if self.windows else 0.0
 
 
-def sampled_windows(ids: IntArray, start: int, block_size: int, window_blocks: int) -> UInt64Array:
+def sampled_windows(ids: IntArray, start: int, *, block_size: int, window_blocks: int) -> UInt64Array:
     """Digests of the sampled windows of one prompt: runs of whole blocks after ``start`` engine-space tokens.
 
     A digest is the sum of tokens times powers of an odd constant, modulo 2**64; its highest bits choose the sample.

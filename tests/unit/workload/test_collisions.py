@@ -13,7 +13,7 @@ def test_a_text_that_comes_twice_repeats_all_its_windows() -> None:
     """Half of what is seen was seen before, whatever the sample is."""
     ids = np.arange(40_000)
 
-    one = sampled_windows(ids, 64, 16, 2)
+    one = sampled_windows(ids, 64, block_size=16, window_blocks=2)
     both = repetition([one, one])
 
     assert both == Repetition(2 * len(one), len(one))
@@ -25,14 +25,14 @@ def test_about_one_window_in_sixteen_is_kept() -> None:
     """Memory stays small for data sets of any size."""
     windows = (160_000 - 32) // 16 + 1
 
-    kept = len(sampled_windows(np.arange(160_000), 0, 16, 2))
+    kept = len(sampled_windows(np.arange(160_000), 0, block_size=16, window_blocks=2))
 
     assert 0.8 < kept * SAMPLED_OF / windows < 1.2
 
 
 def test_shared_tokens_and_short_tails_have_no_windows() -> None:
     """Windows begin after the prefix and are whole."""
-    assert len(sampled_windows(np.arange(1_000), 990, 16, 2)) == 0
+    assert len(sampled_windows(np.arange(1_000), 990, block_size=16, window_blocks=2)) == 0
     assert repetition([]) == Repetition(0, 0)
     assert repetition([]).ratio == 0.0
 
