@@ -1,0 +1,60 @@
+"""Progress without a terminal: a line now and then, by a clock that the test holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from foreword.cli import progress
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+def test_a_line_every_five_seconds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Short work is silent; long work says how far it is and how fast."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+
+    with progress.counted("generating", "requests") as update:
+        for now, done in ((101.0, 10), (105.0, 1_000), (106.0, 1_200), (110.0, 3_000)):
+            clock.now = now
+            update(done, 5_000)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "generating: 1,000 of 5,000 requests, 200 a second",
+        "generating: 3,000 of 5,000 requests, 300 a second",
+    ]
+
+
+def test_quiet_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json there is no progress."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+
+    with progress.counted("generating", "requests", quiet=True) as update:
+        clock.now += 60.0
+        update(1, 2)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_there_is_a_bar_that_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bar is on stderr, so that stdout can be piped."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+    with progress.counted("generating", "requests") as update:
+        update(1, 2)
+
+    assert capsys.readouterr().out == ""
