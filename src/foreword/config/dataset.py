@@ -278,7 +278,7 @@ class DatasetConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for problem in (_target_problem(self), _count_problem(self)):
+        for problem in (_target_problem(self), _count_problem(self), _warmup_problem(self)):
             if problem:
                 raise ValueError(problem)
         return self
@@ -329,6 +329,13 @@ def _target_problem(config: DatasetConfig) -> str:
         missing = sorted(names - set(given))
         if missing:
             return f"group {missing[0]} has no target; add one, or target.hit_ratio for all"
+    return ""
+
+
+def _warmup_problem(config: DatasetConfig) -> str:
+    warmed = config.execution_mode in {ExecutionMode.WARMUP, ExecutionMode.COMPARE}
+    if warmed and config.execution.warmup_rounds == 0:
+        return f"execution.warmup_rounds is 0, but {config.execution_mode} needs a warm-up; give 1"
     return ""
 
 

@@ -139,7 +139,7 @@ def _manifest(raw: dict[str, Any], longest_prompt: int | None) -> RunManifest:
         model=config.get("model"),
         isolation=config.get("isolation"),
         concurrency=int(execution.get("concurrency") or 1),
-        warmup_rounds=1 if rounds is None else int(rounds),
+        warmup_rounds=max(1, int(rounds or 1)),
         longest_prompt=longest_prompt,
         raw=raw,
     )
