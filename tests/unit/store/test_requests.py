@@ -96,7 +96,7 @@ def test_the_manifest(tmp_path: Path) -> None:
         1,
         1,
     )
-    assert (full.model, full.isolation, full.concurrency, full.warmup_rounds, full.dp_size) == ("m", "reset", 4, 0, 2)
+    assert (full.model, full.isolation, full.concurrency, full.warmup_rounds, full.dp_size) == ("m", "reset", 4, 1, 2)
     assert full.engine is Engine.SGLANG
 
 
