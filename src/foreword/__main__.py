@@ -1,5 +1,7 @@
 """``python -m foreword``."""
 
+from __future__ import annotations
+
 import sys
 
 from foreword.cli.app import main

@@ -70,5 +70,6 @@ def _rows(run: Path, name: str) -> list[dict[str, Any]]:
     return [row for row in map(json.loads, lines) if row["pass"] == name]
 
 
-def _report(run: Path) -> dict[str, dict[str, dict[str, str]]]:
-    return json.loads((run / "report" / "prefix_cache_report.json").read_text())  # type: ignore[no-any-return]
+def _report(run: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((run / "report" / "prefix_cache_report.json").read_text())
+    return document
