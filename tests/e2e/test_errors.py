@@ -304,7 +304,7 @@ def test_a_flag_that_does_not_fit(
     flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Flags that are unknown, out of range or without effect are named; exit 2."""
-    refused(capsys, attempt(tmp_path, small(), *flags), 2, words)
+    refused(capsys, attempt(tmp_path, small(suffix={"source": "builtin"}), *flags), 2, words)
 
 
 @pytest.mark.parametrize("name", ["missing", "empty", "file"])

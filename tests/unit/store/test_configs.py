@@ -111,3 +111,16 @@ def test_a_corpus_for_a_source_that_reads_none_is_refused(source: str, tmp_path:
 
     config = loaded(tmp_path, suffix={"source": source}, prefix={"source": "text"}, request_order={})
     assert with_sources(config, tokenizer=None, corpus=corpus).suffix.path == "stories.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("train.jsonl", "gsm8k"), ("test.jsonl", "gsm8k"), ("notes.jsonl", "text")]
+)
+def test_a_corpus_tells_its_source_where_the_config_leaves_it_open(name: str, source: str, tmp_path: Path) -> None:
+    """A folder with GSM8K's files is GSM8K, any other is text, and so is a file of such a name by itself."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / name).write_text("{}", encoding="utf-8")
+    config = loaded(tmp_path)
+
+    for corpus in (tmp_path / "corpus", tmp_path / "corpus" / name):
+        assert with_sources(config, tokenizer=None, corpus=corpus).suffix.source == source
