@@ -70,7 +70,7 @@ def _warmups(composer: Composer, plan: ContentPlan, lanes: int) -> list[list[int
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(plans(), st.sampled_from(sorted(_SOURCES)))
 def test_prompts_are_exact_and_give_the_planned_hits(plan: ContentPlan, source: str) -> None:
     """Encoded again, every prompt has its length and prefix; served in turn, it hits what the theory says."""
@@ -115,7 +115,7 @@ def test_token_granular_prompts_share_not_a_token_more_than_planned(plan: Conten
         assert _common(seen[one], seen[other]) == max(planned, plan.frame.head_len)
 
 
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(plans(), st.integers(1, 13), st.randoms(use_true_random=False))
 def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: int, chance: random.Random) -> None:
     """A prompt depends on its number alone, also in a composer that was built anew."""
@@ -132,7 +132,7 @@ def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: 
             assert prompt.ids.tolist() == whole[number].ids.tolist()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(plans(), st.sampled_from(["en", "zh", "mixed"]))
 def test_windows_and_the_full_proof_agree(plan: ContentPlan, source: str) -> None:
     """Both levels find every prompt of a recognised tokenizer right."""

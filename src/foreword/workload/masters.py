@@ -189,13 +189,7 @@ class MasterBuilder:
         while growth.length < length:
             place, count = self._acceptable(growth, draws, mine)
             if place is None:
-                raise ConstructionError(
-                    f"CORPUS_TOO_SMALL: the {len(self._source.units)} samples end after {growth.length} of {length} "
-                    "tokens of a master prefix",
-                    advice="use a larger corpus, shorter prefixes or source: random_tokens",
-                    stage="content",
-                    field="prefix.source",
-                )
+                raise _too_small(len(self._source.units), growth.length, length)
             mine.add(place)
             self._reused += place in self._used
             self._used.add(place)
@@ -278,38 +272,55 @@ class MasterBuilder:
     def _grow_by_words(self, growth: _Growth, group: int, length: int) -> None:
         """Words of samples whose every token end is a good cut, for blocks of a few tokens."""
         context = b"".join(growth.raw).decode()
-        for place in self._drawn_units(group):
+        known = self._source.tokenizer.encode(context)
+        for place in dict.fromkeys(self._drawn_units(group)):
             self._used.add(place)
             for word in _PIECE.findall(self._source.units.end_raw[place].decode()):
                 if growth.length >= length:
                     return
                 self._tried += 1
-                text = self._add_word(growth, context, word)
+                text = self._add_word(growth, context, known, word)
                 if text:
                     self._kept += 1
                     context = SENTINEL + text
+                    known = self._source.tokenizer.encode(context)
             if self._tried >= _WORD_TRIES and self._kept * _FEWEST_KEPT < self._tried:
                 break
+        if self._kept * _FEWEST_KEPT >= self._tried:
+            raise _too_small(len(self._source.units), growth.length, length)
         raise _not_cuttable(f"{self._kept} of {self._tried} words can be cut after each token")
 
-    def _add_word(self, growth: _Growth, context: str, word: str) -> str:
+    def _add_word(self, growth: _Growth, context: str, known: list[int], word: str) -> str:
         """Append a word if text can be cut after each of its tokens, and return it as written; empty if it cannot.
 
         A space stands before words that begin in ASCII; others follow the text before them directly.
         """
         text = f" {word}" if _SPACED.match(word) else word
         tokenizer, raw = self._source.tokenizer, text.encode()
-        known = tokenizer.encode(context)
-        whole, ends = tokenizer.encode(context + text), tokenizer.token_ends(context + text)
+        whole = tokenizer.encode(context + text)
         ids = np.array(whole[len(known) :], dtype=np.int64)
-        stops = np.array(ends[len(known) :], dtype=np.int64) - len(context.encode())
-        if whole[: len(known)] != known or self._cuts is None or not all(ends_visibly(raw[:stop]) for stop in stops):
+        if self._widths is not None:
+            stops: IntArray = np.cumsum(self._widths[ids])
+        else:
+            ends = tokenizer.token_ends(context + text)[len(known) :]
+            stops = np.array(ends, dtype=np.int64) - len(context.encode())
+        whole_bytes = len(ids) > 0 and int(stops[-1]) == len(raw)
+        if whole[: len(known)] != known or not whole_bytes or self._cuts is None:
             return ""
         cuts = [(raw[: int(stop)], ids, count + 1) for count, stop in enumerate(stops)]
-        if not cuts or not all(self._cuts.good(context, known, cuts)):
+        if not all(ends_visibly(cut[0]) for cut in cuts) or not all(self._cuts.good(context, known, cuts)):
             return ""
         growth.add(ids, raw, stops)
         return text
+
+
+def _too_small(samples: int, have: int, wanted: int) -> ConstructionError:
+    return ConstructionError(
+        f"CORPUS_TOO_SMALL: the {samples} samples end after {have} of {wanted} tokens of a master prefix",
+        advice="use a larger corpus, shorter prefixes or source: random_tokens",
+        stage="content",
+        field="prefix.source",
+    )
 
 
 def _not_cuttable(reason: str) -> ConstructionError:

@@ -118,6 +118,15 @@ def test_a_corpus_shorter_than_a_master_is_refused_with_the_numbers() -> None:
         _prepared(_plan(1, block_size=16, prefix=992), two)
 
 
+def test_a_small_corpus_is_no_corpus_that_cannot_be_cut() -> None:
+    """With one-token blocks too, what lacks is text when nearly every word was kept."""
+    corpus = few_stories()
+    few = replace(corpus, samples=corpus.samples[:4])
+
+    with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: the 4 samples end after \d+ of 993 "):
+        _prepared(_plan(1, block_size=1, prefix=992), few)
+
+
 def test_groups_that_share_nothing_need_no_master() -> None:
     """max(P) = 0 is a plan like any other."""
     plan = replace(_plan(2, block_size=16, prefix=0), input_len=np.array([50, 60]))
