@@ -74,11 +74,12 @@ def _required(source: Source, path: str | None) -> Path:
     return Path(path).expanduser()
 
 
-def _questions(folder: Path) -> Iterator[Sample]:
-    """Question and answer of each row of ``train.jsonl`` and ``test.jsonl``, as far as they are there."""
-    names = [name for name in _GSM8K_FILES if (folder / name).is_file()]
+def _questions(path: Path) -> Iterator[Sample]:
+    """Question and answer of each row of ``train.jsonl`` and ``test.jsonl``, or of one file."""
+    folder, wanted = (path.parent, (path.name,)) if path.is_file() else (path, _GSM8K_FILES)
+    names = [name for name in wanted if (folder / name).is_file()]
     if not names:
-        raise DataError(
+        raise ConfigError(
             f"no {' or '.join(_GSM8K_FILES)} in {folder}",
             advice="give the folder of GSM8K's JSON lines, or use source: builtin, which needs no file",
             field="suffix.path",
@@ -125,7 +126,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise DataError(
+        raise ConfigError(
             f"cannot read {path}: {error.strerror}", advice="give a file or folder with text", field="suffix.path"
         ) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,8 @@ BUILTIN = "builtin"
 FILE_NAME = "tokenizer.json"
 
 _HUB = "hub:"
+_PANIC = "PanicException"
+"""What the library raises, outside ``Exception``, for some broken models."""
 
 
 def load_tokenizer(spec: str) -> LoadedTokenizer:
@@ -135,15 +138,23 @@ def _from_bytes(name: str, content: bytes) -> LoadedTokenizer:
         definition = msgspec.json.decode(content, type=dict[str, Any])
         engine = Tokenizer.from_buffer(content)
     except ValueError as error:
-        raise TokenizerError(
-            f"{name} is not a tokenizer.json: {str(error).splitlines()[0]}",
-            advice="convert it with transformers (save_pretrained writes tokenizer.json)",
-            field="tokenizer",
-        ) from error
+        raise _no_tokenizer(name, error) from error
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise _no_tokenizer(name, error) from error
     engine.no_truncation()
     engine.no_padding()
     vocabulary = read_vocabulary(definition, int(engine.get_vocab_size(with_added_tokens=True)))
     return LoadedTokenizer(name, digest, engine, vocabulary, keeps_ascii(definition))
+
+
+def _no_tokenizer(name: str, error: BaseException) -> TokenizerError:
+    return TokenizerError(
+        f"{name} is not a tokenizer.json: {str(error).splitlines()[0]}",
+        advice="convert it with transformers (save_pretrained writes tokenizer.json)",
+        field="tokenizer",
+    )
 
 
 def _downloaded(spec: str) -> Path:
@@ -161,6 +172,7 @@ def _downloaded(spec: str) -> Path:
         raise TokenizerError(
             f"{spec} needs the extra hub", advice="pip install 'foreword[hub]', or give a path", field="tokenizer"
         ) from error
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     try:
         return Path(hf_hub_download(name, FILE_NAME, revision=revision))
     except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError) as error:

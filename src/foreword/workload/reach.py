@@ -102,12 +102,14 @@ class _Search:
 
     def more_requests(self) -> Suggestion | None:
         """Fewest requests with this mix of lengths and groups, to two significant digits."""
+        if self.warm or reach_of(self.prompts, warm=True, nested=self.nested).ceiling < self.target:
+            return None
         n = len(self.prompts.input_len)
         count = n
         while count < _MOST_REQUESTS and not self._reaches(self._repeated(count)):
             count *= 2
         count = min(count, _MOST_REQUESTS)
-        if self.warm or not self._reaches(self._repeated(count)):
+        if not self._reaches(self._repeated(count)):
             return None
         count = _smallest(n, count, lambda size: self._reaches(self._repeated(size)))
         count = _rounded_up(count)

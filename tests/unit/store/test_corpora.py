@@ -57,7 +57,7 @@ def test_gsm8k_may_have_one_file_only(tmp_path: Path) -> None:
 
 def test_gsm8k_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
     """And offers the source that needs none."""
-    with pytest.raises(DataError, match=r"no train.jsonl or test.jsonl") as caught:
+    with pytest.raises(ConfigError, match=r"no train.jsonl or test.jsonl") as caught:
         load_corpus("gsm8k", path=str(tmp_path))
 
     assert "builtin" in caught.value.advice
@@ -141,7 +141,7 @@ def test_text_that_is_not_there_is_an_error(tmp_path: Path, name: str) -> None:
     """A missing file and an empty folder."""
     (tmp_path / "empty").mkdir()
 
-    with pytest.raises(DataError, match=r"cannot read|holds no text"):
+    with pytest.raises((ConfigError, DataError), match=r"cannot read|holds no text"):
         load_corpus("text", path=str(tmp_path / name))
 
 
