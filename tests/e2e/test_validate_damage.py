@@ -105,7 +105,10 @@ VALUES = (
 )
 
 DERIVED = {
-    MANIFEST: ("theoretical_result", "groups", "target", "input_length", "prefix", "request_order", "planning"),
+    MANIFEST: (
+        "theoretical_result", "groups", "target", "input_length", "prefix", "request_order", "planning", "semantics",
+        "output_length", "model", "isolation", "max_model_len", "content",
+    ),
     REPORT: (
         "status", "reason", "message", "target_hit_ratio", "designed_hit_ratio", "signed_deviation",
         "absolute_deviation", "signed_deviation_points", "absolute_deviation_points", "max_reachable_hit_ratio",

@@ -262,6 +262,9 @@ def _maker(
             check.not_recomposed_because = "the corpus at hand is another one"
             return None
         check.problems += difference_problems({"corpus": workshop.facts["corpus"]}, manifest, file=MANIFEST)
+    known = {"content": workshop.facts["content"], "tokenizer": {**workshop.facts["tokenizer"]}}
+    del known["tokenizer"]["name"]
+    check.problems += difference_problems(known, manifest, file=MANIFEST)
     return workshop
 
 

@@ -14,6 +14,7 @@ from foreword.cache.rules import HitRule
 from foreword.errors import DataError
 from foreword.simulate.validate import Layout, Metadata, Problem
 from foreword.store.dataset import DATA, MANIFEST, METADATA, WARMUP
+from foreword.terms import PromptFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ def read_document(dataset: Path, name: str) -> dict[str, Any]:
     path = dataset / name
     try:
         document = msgspec.json.decode(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path} does not exist", advice="--dataset takes the folder of a data set") from None
     except (OSError, msgspec.DecodeError) as failure:
         raise DataError(f"{path} is damaged: {failure}", field=name) from None
@@ -109,7 +110,11 @@ def read_manifest(dataset: Path) -> tuple[dict[str, Any], Layout]:
     state = manifest.get("state")
     if state != "complete":
         raise DataError(f"{dataset / MANIFEST}: state is {state}", field="state", advice="generate the data set again")
+    for name, kind in (("config", dict), ("tokenizer", dict), ("groups", list)):
+        if not isinstance(manifest.get(name), kind):
+            raise DataError(f"{dataset / MANIFEST}: {name} is missing or damaged", field=name)
     try:
+        PromptFormat(manifest["prompt_format"])
         layout = Layout(
             block_size=_positive(manifest["block_size"]),
             rule=HitRule(manifest["engine"]["hit_rule"]),

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MANIFEST: dict[str, Any] = {
     "state": "complete",
+    "prompt_format": "completions_text",
+    "config": {},
+    "tokenizer": {},
+    "groups": [],
     "block_size": 16,
     "engine": {"name": "vllm", "hit_rule": "cap_then_floor"},
     "frame": {"head_len": 1, "tail_len": 2},
@@ -52,6 +56,10 @@ def test_the_manifest_says_what_a_proof_stands_on(tmp_path: Path) -> None:
         ({"engine": {}}, "hit_rule is missing"),
         ({"engine": {"hit_rule": "guess"}}, "guess"),
         ({"frame": None}, "manifest.json"),
+        ({"prompt_format": "poem"}, "poem"),
+        ({"config": []}, "config is missing or damaged"),
+        ({"tokenizer": "builtin"}, "tokenizer is missing or damaged"),
+        ({"groups": {}}, "groups is missing or damaged"),
         ({"routing": {}}, "cache_scope is missing"),
     ],
 )
