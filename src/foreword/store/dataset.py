@@ -7,6 +7,7 @@ their names when they are whole, so that a reader never takes half a data set fo
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 DATA, METADATA, WARMUP = "data.jsonl", "request_metadata.jsonl", "warmup.jsonl"
 MANIFEST, REPORT = "manifest.json", "validation_report.json"
 _PARTS = ".parts"
+_PIECE_BYTES = 1 << 20
 
 
 class Written(NamedTuple):
@@ -57,11 +59,13 @@ class _Sink:
     def growing(self) -> Path:
         return self.path.with_name(f"{self.path.name}.partial")
 
-    def append(self, file: IO[bytes], data: bytes, rows: int) -> None:
-        file.write(data)
-        self._digest.update(data)
+    def append(self, file: IO[bytes], data: IO[bytes], rows: int) -> None:
+        """Copy a stretch of rows, a piece at a time: a stretch of long prompts is large."""
+        while piece := data.read(_PIECE_BYTES):
+            file.write(piece)
+            self._digest.update(piece)
+            self.size_bytes += len(piece)
         self.rows += rows
-        self.size_bytes += len(data)
 
     def finish(self) -> dict[str, Any]:
         self.growing.replace(self.path)
@@ -158,10 +162,10 @@ def _write_rows(
     summaries: list[Rows] = []
     with data.growing.open("wb") as data_file, metadata.growing.open("wb") as metadata_file:
         for part in maker.parts(folder / _PARTS, total):
-            data.append(data_file, part.data.read_bytes(), part.rows)
-            metadata.append(metadata_file, part.metadata.read_bytes(), part.rows)
-            part.data.unlink()
-            part.metadata.unlink()
+            for sink, file, path in ((data, data_file, part.data), (metadata, metadata_file, part.metadata)):
+                with path.open("rb") as made:
+                    sink.append(file, made, part.rows)
+                path.unlink()
             summaries.append(part.summary)
             progress(data.rows, total)
     return {DATA: data.finish(), METADATA: metadata.finish()}, joined(summaries)
@@ -170,7 +174,7 @@ def _write_rows(
 def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
     sink = _Sink(folder / WARMUP)
     with sink.growing.open("wb") as file:
-        sink.append(file, lines, lines.count(b"\n"))
+        sink.append(file, io.BytesIO(lines), lines.count(b"\n"))
     return sink.finish()
 
 
