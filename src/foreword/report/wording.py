@@ -19,7 +19,7 @@ NOTICES = {
     ),
     "HITS_NOT_REPORTED": "Neither answers nor counters report hits of the {pass_name} pass.",
     "HIT_RULE_MISMATCH": "The data set is made for {planned} ({planned_rule}); the server is {found} ({found_rule}).",
-    "INTERRUPTED": "The run was interrupted; the report covers what was recorded before.",
+    "INTERRUPTED": "The run did not end by itself; the report covers what was recorded before.",
     "LIMITED": "{missing:,} of {planned:,} requests of the {pass_name} pass have no result: the run was limited.",
     "METRICS_ABSENT": "No metrics of the server were collected; only answers can prove hits.",
     "METRICS_INCOMPLETE": "The server does not report {names}.",

@@ -15,7 +15,7 @@ from foreword.run.spec import Progress, RunOutcome, RunSpec, Silent
 from foreword.run.transport import HttpTransport
 from foreword.run.web import Web
 from foreword.run.worker import Stop
-from foreword.run.writeup import write_up
+from foreword.run.writeup import write_begin, write_up
 from foreword.store.runs import RowWriter, create_run
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ async def run_dataset(spec: RunSpec, progress: Progress, *, stop: Stop | None = 
 async def _measure(setup: Setup, transport: Transport, progress: Progress, *, stop: Stop) -> RunOutcome:
     spec, scraper = setup.planned.spec, setup.scraper
     folder = create_run(spec.dataset, spec.output, parent=spec.outputs)
+    write_begin(setup, folder)
     damaged: DataError | None = None
     with RowWriter(folder.requests) as writer:
         passes = Passes(setup, transport, writer, progress, stop)

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from foreword.terms import Pass
 
 
+def write_begin(setup: Setup, folder: RunFolder) -> None:
+    """Say what the run is before the first request, so that what a killed run left can be reported."""
+    write_document(folder.run, _run_document(setup, [], {}, warnings=[], state="running"))
+
+
 def write_up(
     setup: Setup, folder: RunFolder, records: Sequence[PassRecord], *, warnings: list[str], state: str
 ) -> RunOutcome:
@@ -120,7 +125,7 @@ def _run_document(
         "metrics_urls": [masked_url(url) for url in facts.metrics_urls],
         "metrics_given": bool(spec.metrics_urls),
         "started_utc": _utc(setup.started_utc),
-        "ended_utc": _utc(datetime.now(UTC)),
+        "ended_utc": None if state == "running" else _utc(datetime.now(UTC)),
         "model": facts.model,
         "server": _server(facts),
         "isolation": {"applied": isolation.applied.value, "salt_probe": isolation.finding.value},
