@@ -99,8 +99,9 @@ def test_every_request_fails(tmp_path: Path) -> None:
     ] * 5
 
 
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C ends a run within seconds although a stream hangs; what was done is there, the exit code is 130."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number: signal.Signals, tmp_path: Path) -> None:
+    """A signal ends a run within seconds although a stream hangs; what was done is there, the exit code is 130."""
     plans = tuple(Planned("a", 8, 16, cold=8 if number else 0) for number in range(20))
     dataset, hanging = write_dataset(tmp_path / "dataset", plans), threading.Event()
 
@@ -116,7 +117,7 @@ def test_interrupted(tmp_path: Path) -> None:
         line = command(tmp_path, "--url", url, "--mode", "cold", dataset=dataset)
         process = subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert hanging.wait(30)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         begun = time.monotonic()
         out, err = process.communicate(timeout=30)
         took_s = time.monotonic() - begun

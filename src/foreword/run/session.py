@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 def run(spec: RunSpec, progress: Progress | None = None) -> RunOutcome:
     """Make a run and return what it measured; the entry for code that is not async.
 
-    Ctrl-C once stops sending, lets requests in flight end for a moment and writes the summaries; twice hurries.
+    Ctrl-C or SIGTERM stops sending, lets requests in flight end for a moment and writes the summaries; twice hurries.
     Raises ``ServerError``, ``UsageError``, ``DataError`` or ``Interrupted`` before the first request, afterwards only
     ``DataError`` (a damaged row; what was measured is written first).
     """
@@ -39,7 +39,8 @@ def run(spec: RunSpec, progress: Progress | None = None) -> RunOutcome:
 async def _run_until_signal(spec: RunSpec, progress: Progress) -> RunOutcome:
     stop, loop = Stop(), asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # only the main thread has signals
-        loop.add_signal_handler(signal.SIGINT, stop.request)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.request)
     return await run_dataset(spec, progress, stop=stop)
 
 
