@@ -139,3 +139,17 @@ def test_help_names_the_flags() -> None:
     assert "Send a data set to a server" in done.stdout
     for flag in ("--url", "--metrics-url", "--api-key-env", "--concurrency", "--mode", "--model", "--salt", "--json"):
         assert flag in done.stdout
+
+
+def test_a_config_can_name_the_server(tmp_path: Path) -> None:
+    """``execution.url`` stands in for ``--url``; with neither, the command says what is missing."""
+    with served(FakeOpenAI()) as url:
+        config = tmp_path / "C.yaml"
+        config.write_text(
+            "prefix_cache_dataset:\n  dataset_id: x\n  request_count: 1\n  input_length: 64\n  target: {hit_ratio: 0}\n"
+            f"  execution: {{url: {url}, metrics_url: {url}/metrics}}\n"
+        )
+        done = run(tmp_path, "--config", str(config))
+
+    assert done.returncode == 0, done.stderr
+    assert run(tmp_path).returncode == 2

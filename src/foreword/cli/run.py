@@ -43,13 +43,14 @@ Apart = Annotated[
 ]
 Output = Annotated[Path | None, Parameter(help="Run folder; default: the next free outputs/run_NNN.")]
 Timeout = Annotated[float, Parameter(help="Seconds without a byte after which a request has failed.")]
+Config = Annotated[Path | None, Parameter(help="Data-set config whose execution.url and metrics_url are defaults.")]
 MaxRequests = Annotated[int | None, Parameter(help="Send only the first requests of each pass.")]
 
 
 def run(  # noqa: PLR0913 - one parameter a flag
     *,
     dataset: Dataset,
-    url: Urls,
+    url: Urls = (),
     metrics_url: MetricsUrls = (),
     api_key_env: ApiKeyEnv = None,
     concurrency: Concurrency = None,
@@ -60,16 +61,18 @@ def run(  # noqa: PLR0913 - one parameter a flag
     output: Output = None,
     timeout: Timeout = 120.0,
     max_requests: MaxRequests = None,
+    config: Config = None,
     json: Json = False,
 ) -> int:
     """Send a data set to a server, closed loop, and record every request."""
     from foreword.run.spec import Isolation, RunSpec
     from foreword.terms import ExecutionMode
 
+    urls, metrics_urls = _addresses(_split(url), _split(metrics_url), config)
     spec = RunSpec(
         dataset=dataset,
-        urls=_split(url),
-        metrics_urls=_split(metrics_url),
+        urls=urls,
+        metrics_urls=metrics_urls,
         api_key=_api_key(api_key_env),
         concurrency=concurrency,
         mode=ExecutionMode(mode) if mode else None,
@@ -81,6 +84,21 @@ def run(  # noqa: PLR0913 - one parameter a flag
         max_requests=max_requests,
     )
     return _run_and_tell(spec, json=json)
+
+
+def _addresses(
+    urls: tuple[str, ...], metrics_urls: tuple[str, ...], config: Path | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Addresses as given, else those of the config's ``execution``: a data set itself holds none."""
+    if config is not None:
+        from foreword.store.configs import load_dataset_config
+
+        execution = load_dataset_config(config).execution
+        urls = urls or _split((execution.url or "",))
+        metrics_urls = metrics_urls or _split((execution.metrics_url or "",))
+    if not urls:
+        raise UsageError("no server to send to", advice="give --url, or --config with execution.url")
+    return urls, metrics_urls
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -233,7 +233,6 @@ class ValidationConfig(ConfigModel):
 class PrivacyConfig(ConfigModel):
     """What may be written besides the data set itself (RFC 3.4.1)."""
 
-    save_prompts: bool = False
     mask_paths: bool = True
 
 
