@@ -31,7 +31,7 @@ def written(folder: Path, name: str, content: bytes) -> Path:
         ("lengths.csv", b"id,tokens\na,3\nb,14\nc,15\n"),
         ("one-column.csv", b"n\n3\n14\n15\n"),
         ("lengths.jsonl", b'{"tokens":3,"id":1}\n{"tokens":14,"id":2}\n{"tokens":15,"id":3}\n'),
-        ("lengths.csv.gz", gzip.compress(b"id,tokens\na,3\nb,14\nc,15\n")),
+        ("lengths.csv.gz", gzip.compress(b"id,tokens\na,3\nb,14\nc,15\n", mtime=0)),
         ("LENGTHS.CSV", b"id,tokens\na,3\nb,14\nc,15\n"),
     ],
 )
