@@ -54,7 +54,7 @@ def read_corpus(name: str, tokens: int, requests: int) -> Corpus:
 
 def open_composer(tokenizer: LoadedTokenizer, corpus: Corpus, plan: ContentPlan, level: ProofLevel) -> Composer:
     """A composer with this proof and no prompts proved beyond it."""
-    return prepare(tokenizer, corpus, plan, ContentOptions(proof=level, full_least=0, full_share=0))
+    return prepare(tokenizer, corpus, plan=plan, options=ContentOptions(proof=level, full_least=0, full_share=0))
 
 
 def compose_seconds(composer: Composer, requests: int) -> float:

@@ -51,8 +51,8 @@ def capitalised(texts: list[str]) -> Iterator[str]:
 
 def train(questions: list[str]) -> str:
     """The trained tokenizer as the text of ``tokenizer.json``."""
-    english = [story(index, 0, "en") for index in range(STORIES)]
-    chinese = [story(index, 0, "zh") for index in range(STORIES)]
+    english = [story(index, 0, language="en") for index in range(STORIES)]
+    chinese = [story(index, 0, language="zh") for index in range(STORIES)]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

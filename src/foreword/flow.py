@@ -75,7 +75,7 @@ def plan(config: DatasetConfig) -> Design:
 
 
 def generate(
-    config: DatasetConfig, output: Path, making: Making, *, progress: Callable[[int, int], None] = _unheard
+    config: DatasetConfig, output: Path, *, making: Making, progress: Callable[[int, int], None] = _unheard
 ) -> Generated:
     """Plan a data set, compose and prove its prompts, and write its folder.
 
@@ -88,7 +88,7 @@ def generate(
     check_folder(output, overwrite=making.overwrite)
     workers = making.workers or _fitting_workers(config.request_count)
     order = Order(config, planned.facts, making.proof)
-    return Generated(planned, write_dataset(order, planned, output, workers=workers, progress=progress))
+    return Generated(planned, write_dataset(order, planned, folder=output, workers=workers, progress=progress))
 
 
 def validate(
@@ -125,7 +125,7 @@ def demo(output: Path | None, hearing: Hearing) -> Demonstration:
 
     with tempfile.TemporaryDirectory(prefix="foreword-demo-") as folder:
         dataset = Path(folder) / "dataset"
-        made = generate(_demo_dataset(), dataset, Making(), progress=hearing.generated)
+        made = generate(_demo_dataset(), dataset, making=Making(), progress=hearing.generated)
         with server_process(_demo_server()) as url:
             spec = RunSpec(dataset=dataset, urls=(url,), metrics_urls=(f"{url}/metrics",), output=output)
             outcome = run(spec, hearing.ran)

@@ -81,7 +81,7 @@ async def servers(count: int) -> AsyncIterator[tuple[str, ...]]:
 async def measure(settings: DatasetConfig, folder: Path, *, endpoints: int = 1) -> tuple[list[Row], Row, list[Row]]:
     """Metadata, manifest and result rows of a run that sends one request at a time."""
     dataset = folder / "dataset"
-    generate(settings, dataset, Making(workers=1))
+    generate(settings, dataset, making=Making(workers=1))
     async with servers(endpoints) as urls:
         metrics = tuple(f"{url}/metrics" for url in urls)
         spec = RunSpec(dataset, urls, metrics, concurrency=1, output=folder / "run")
@@ -175,7 +175,7 @@ async def test_two_servers_are_two_caches(mode: str, routing: Row, tmp_path: Pat
 async def test_a_hot_pass_alone_finds_what_someone_else_warmed(tmp_path: Path) -> None:
     """Mode hot sends no warm-up: on a server that was given the warm-up rows every request hits what is planned."""
     dataset = tmp_path / "dataset"
-    generate(config("static_prefix_ratio", "hot", isolation="none"), dataset, Making(workers=1))
+    generate(config("static_prefix_ratio", "hot", isolation="none"), dataset, making=Making(workers=1))
     metadata = _lines(dataset / "request_metadata.jsonl")
     async with servers(1) as urls, ClientSession(urls[0]) as client:
         for row in _lines(dataset / "warmup.jsonl"):

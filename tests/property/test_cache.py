@@ -200,7 +200,9 @@ def test_replaying_a_plan_gives_its_hits(drawn: tuple[Prompts, IntArray], data: 
 
     replayed = list(replay_hits(requests, block_size=block))
 
-    planned = watermark.cold(shared[order], prompts.lane[order], prompts.domain[order], trunk_len=prompts.trunk_len)
+    planned = watermark.cold(
+        shared[order], prompts.lane[order], domain=prompts.domain[order], trunk_len=prompts.trunk_len
+    )
     unbounded = UnboundedCache()
     assert replayed == planned.hit.tolist()
     assert [unbounded.read_and_write(chain) * block for chain in keys] == planned.hit.tolist()

@@ -64,7 +64,7 @@ def plans(draw: st.DrawFn) -> ContentPlan:
 def _warmups(composer: Composer, plan: ContentPlan, lanes: int) -> list[list[int]]:
     longest = {group: int(plan.prefix_len[plan.group == group].max()) for group in set(plan.group.tolist())}
     return [
-        as_seen(composer.warmup_prompt(plan.group_ids[group], prefix, lane), plan.frame)
+        as_seen(composer.warmup_prompt(plan.group_ids[group], prefix, lane=lane), plan.frame)
         for group, prefix in longest.items()
         for lane in range(lanes)
     ]
@@ -74,7 +74,7 @@ def _warmups(composer: Composer, plan: ContentPlan, lanes: int) -> list[list[int
 @given(plans(), st.sampled_from(sorted(_SOURCES)))
 def test_prompts_are_exact_and_give_the_planned_hits(plan: ContentPlan, source: str) -> None:
     """Encoded again, every prompt has its length and prefix; served in turn, it hits what the theory says."""
-    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan)
+    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan=plan)
     prompts = composer.compose(range(len(plan)))
     seen = [as_seen(prompt, plan.frame) for prompt in prompts]
 
@@ -87,7 +87,7 @@ def test_prompts_are_exact_and_give_the_planned_hits(plan: ContentPlan, source: 
 @given(plans(), st.sampled_from(sorted(_SOURCES)))
 def test_warm_ups_warm_every_prefix_and_equal_no_request(plan: ContentPlan, source: str) -> None:
     """After the warm-up each request hits its whole prefix, and no two prompts of all are equal."""
-    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan, ContentOptions(proof="none"))
+    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan=plan, options=ContentOptions(proof="none"))
     seen = [as_seen(prompt, plan.frame) for prompt in composer.compose(range(len(plan)))]
     warm = _warmups(composer, plan, lanes=2)
 
@@ -106,7 +106,7 @@ def _common(left: list[int], right: list[int]) -> int:
 def test_token_granular_prompts_share_not_a_token_more_than_planned(plan: ContentPlan, source: str) -> None:
     """Any two requests part exactly where the shorter of their prefixes ends."""
     granular = replace(plan, token_granular=True)
-    composer = prepare(builtin_tokenizer(), _SOURCES[source](), granular, ContentOptions(proof="none"))
+    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan=granular, options=ContentOptions(proof="none"))
     seen = [as_seen(prompt, plan.frame) for prompt in composer.compose(range(len(plan)))]
 
     for one, other in combinations(range(len(plan)), 2):
@@ -120,8 +120,8 @@ def test_token_granular_prompts_share_not_a_token_more_than_planned(plan: Conten
 def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: int, chance: random.Random) -> None:
     """A prompt depends on its number alone, also in a composer that was built anew."""
     options = ContentOptions(proof="none")
-    whole = prepare(builtin_tokenizer(), few_stories(), plan, options).compose(range(len(plan)))
-    anew = prepare(builtin_tokenizer(), few_stories(), plan, options)
+    whole = prepare(builtin_tokenizer(), few_stories(), plan=plan, options=options).compose(range(len(plan)))
+    anew = prepare(builtin_tokenizer(), few_stories(), plan=plan, options=options)
     numbers = list(range(len(plan)))
     chance.shuffle(numbers)
 
@@ -137,9 +137,11 @@ def test_any_chunking_and_order_gives_the_same_prompts(plan: ContentPlan, size: 
 def test_windows_and_the_full_proof_agree(plan: ContentPlan, source: str) -> None:
     """Both levels find every prompt of a recognised tokenizer right."""
     plan = replace(plan, as_ids=False)
-    composer = prepare(builtin_tokenizer(), _SOURCES[source](), plan, ContentOptions(full_least=0, full_share=0))
+    composer = prepare(
+        builtin_tokenizer(), _SOURCES[source](), plan=plan, options=ContentOptions(full_least=0, full_share=0)
+    )
     by_window = composer.compose_chunk(range(len(plan)))
-    full = prepare(builtin_tokenizer(), _SOURCES[source](), plan, ContentOptions(proof="full"))
+    full = prepare(builtin_tokenizer(), _SOURCES[source](), plan=plan, options=ContentOptions(proof="full"))
     by_full = full.compose_chunk(range(len(plan)))
 
     assert by_window.proof.wrong == by_full.proof.wrong == 0
@@ -153,7 +155,7 @@ def test_a_prompt_does_not_repeat_a_sample() -> None:
     plan = replace(
         spread_plan(20, block_size=16, lengths=(2_000, 2_000), groups=2), prefix_len=np.full(20, 960, np.int64)
     )
-    composer = prepare(builtin_tokenizer(), few_stories(), plan)
+    composer = prepare(builtin_tokenizer(), few_stories(), plan=plan)
 
     for prompt in composer.compose(range(20)):
         stories = [part for part in text_of(prompt).split("\n\n") if "####" in part]
@@ -165,7 +167,7 @@ def test_a_prompt_does_not_repeat_a_sample() -> None:
 def test_most_prompts_end_with_a_whole_story(source: StoryLanguage) -> None:
     """The last sample is chosen by its length, so that few prompts are filled up with words."""
     plan = spread_plan(200, block_size=16, lengths=(700, 900))
-    composer = prepare(builtin_tokenizer(), few_stories(source, 2_000), plan)
+    composer = prepare(builtin_tokenizer(), few_stories(source, 2_000), plan=plan)
 
     ends = [text_of(prompt).rsplit("\n", 1)[-1] for prompt in composer.compose(range(200))]
     whole = [

@@ -110,7 +110,7 @@ def test_every_suggestion_is_true(groups: int, sizes: list[int], domains: int, t
     prompts, target = _sets(groups, sizes, domains), Fraction(thousandths, 1000)
     assume(reach_of(prompts, warm=False).ceiling < target <= reach_of(prompts, warm=True).ceiling)
 
-    offered = suggestions(prompts, target, Aim((target,), per_group=False, warm=False))
+    offered = suggestions(prompts, target, aim=Aim((target,), per_group=False, warm=False))
 
     for offer in offered:
         changed = _changed(prompts, offer.field, offer.text)

@@ -55,7 +55,7 @@ def _check(tokenizer: LoadedTokenizer, corpus: Corpus, *, block_size: int, count
     """Lengths, prefixes, ids and hits of a spread plan."""
     frame = frame_for(tokenizer, PromptFormat.COMPLETIONS_TEXT)
     plan = spread_plan(count, block_size=block_size, frame=frame, groups=8, seed=block_size)
-    composer = prepare(tokenizer, corpus, plan, ContentOptions(full_least=0, full_share=0))
+    composer = prepare(tokenizer, corpus, plan=plan, options=ContentOptions(full_least=0, full_share=0))
 
     chunk = composer.compose_chunk(range(count))
 
@@ -85,7 +85,7 @@ def test_a_tokenizer_that_cannot_be_joined_takes_ids(block_size: int) -> None:
     """What TOKENIZER_NOT_JOINABLE offers works."""
     plan = spread_plan(60, block_size=block_size, as_ids=True)
 
-    prompts = prepare(small_tokenizer("apart"), few_stories(), plan).compose(range(60))
+    prompts = prepare(small_tokenizer("apart"), few_stories(), plan=plan).compose(range(60))
 
     assert served_hits([as_seen(prompt, plan.frame) for prompt in prompts], block_size) == planned_hits(plan)
 

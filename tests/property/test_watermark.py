@@ -34,7 +34,7 @@ def test_the_total_of_a_cold_pass_is_free_of_the_send_order(
     prompts, shared, order = drawn
     other = data.draw(st.permutations(order.tolist()))
 
-    total = watermark.cold_total(shared, prompts.lane, prompts.domain, trunk_len=prompts.trunk_len)
+    total = watermark.cold_total(shared, prompts.lane, domain=prompts.domain, trunk_len=prompts.trunk_len)
 
     assert total == int(served(prompts, shared, order).sum()) == int(served(prompts, shared, other).sum())
 
@@ -45,7 +45,7 @@ def test_without_a_head_a_lane_loses_its_largest_prefix(drawn: tuple[Prompts, In
     """sum(H) = sum(P) - max(P) over each lane, when no head is shared."""
     prompts, shared, _ = drawn
 
-    total = watermark.cold_total(shared, prompts.lane, prompts.domain, trunk_len=0)
+    total = watermark.cold_total(shared, prompts.lane, domain=prompts.domain, trunk_len=0)
 
     lanes = [shared[prompts.lane == lane] for lane in set(prompts.lane.tolist())]
     assert total == sum(int(lane.sum()) - int(lane.max()) for lane in lanes)
@@ -57,7 +57,9 @@ def test_a_cold_pass_is_predicted_request_by_request(drawn: tuple[Prompts, IntAr
     """Hits and watermarks of every request are those of real blocks in that order."""
     prompts, shared, order = drawn
 
-    found = watermark.cold(shared[order], prompts.lane[order], prompts.domain[order], trunk_len=prompts.trunk_len)
+    found = watermark.cold(
+        shared[order], prompts.lane[order], domain=prompts.domain[order], trunk_len=prompts.trunk_len
+    )
 
     assert found.hit.tolist() == served(prompts, shared, order)[order].tolist()
     levels: dict[int, int] = {}
@@ -88,6 +90,6 @@ def test_no_requests_hit_nothing() -> None:
     """An empty pass has empty watermarks and a total of 0."""
     nothing = np.zeros(0, dtype=np.int64)
 
-    assert watermark.cold(nothing, nothing, nothing, trunk_len=16).hit.tolist() == []
+    assert watermark.cold(nothing, nothing, domain=nothing, trunk_len=16).hit.tolist() == []
     assert watermark.warm(nothing, nothing).hit.tolist() == []
-    assert watermark.cold_total(nothing, nothing, nothing, trunk_len=16) == 0
+    assert watermark.cold_total(nothing, nothing, domain=nothing, trunk_len=16) == 0

@@ -30,9 +30,9 @@ _SLASHES = ["see.\n\n/tmp and.\n\n/home and?\n\n/usr"] * 400
 
 
 def _texts() -> list[str]:
-    english = [story(index, 3, "en") for index in range(700)]
+    english = [story(index, 3, language="en") for index in range(700)]
     words = "\n".join({word.capitalize() for text in english for word in text.split() if word.isalpha()})
-    return [*english, *(story(index, 3, "zh") for index in range(300)), *([words] * 30), *_SLASHES]
+    return [*english, *(story(index, 3, language="zh") for index in range(300)), *([words] * 30), *_SLASHES]
 
 
 def _bytes() -> pre_tokenizers.ByteLevel:

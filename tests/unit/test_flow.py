@@ -96,7 +96,7 @@ def test_progress_counts_up_to_all(tmp_path: Path) -> None:
     heard: list[tuple[int, int]] = []
 
     flow.generate(
-        config(), tmp_path / "dataset", flow.Making(), progress=lambda done, total: heard.append((done, total))
+        config(), tmp_path / "dataset", making=flow.Making(), progress=lambda done, total: heard.append((done, total))
     )
     flow.validate(tmp_path / "dataset", progress=lambda done, total: heard.append((done, total)))
 

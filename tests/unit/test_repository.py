@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.support.sources import Function
 
-MODULE_LINES, FUNCTION_LINES, PARAMETERS, POSITIONAL = 500, 40, 6, 3
+MODULE_LINES, FUNCTION_LINES, PARAMETERS, POSITIONAL = 500, 40, 6, 2
 SWITCHES = re.compile(r"#\s*(noqa\b|type:\s*ignore|pragma:|pylint:)")
 REASON = re.compile(r"#\s*(noqa:\s*[A-Z0-9, ]+|type:\s*ignore\[[a-z, -]+\]|pragma:[a-z ]+)\s*[-#]\s*\S+")
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:work|home(?!/(?:someone|user)\b)|root|Users|mnt)/[\w.~-]")

@@ -23,7 +23,7 @@ class Watermarks:
     after: IntArray
 
 
-def cold(prefix_len: IntArray, lane: IntArray, domain: IntArray, *, trunk_len: int) -> Watermarks:
+def cold(prefix_len: IntArray, lane: IntArray, *, domain: IntArray, trunk_len: int) -> Watermarks:
     """Serve requests in array order from empty caches.
 
     ``H = min(P, C)``, then ``C = max(C, P)`` in each lane; every request after the first of its cache domain also
@@ -46,7 +46,7 @@ def warm(prefix_len: IntArray, lane: IntArray) -> Watermarks:
     return Watermarks(before=level, hit=prefix_len.copy(), after=level)
 
 
-def cold_total(prefix_len: IntArray, lane: IntArray, domain: IntArray, *, trunk_len: int) -> int:
+def cold_total(prefix_len: IntArray, lane: IntArray, *, domain: IntArray, trunk_len: int) -> int:
     """Total hit tokens of a cold pass in any send order (Law 1, trunk form)."""
     if len(prefix_len) == 0:
         return 0

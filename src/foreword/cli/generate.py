@@ -38,7 +38,7 @@ def generate(  # noqa: PLR0913 - one parameter a flag
 
     asked = with_sources(load_dataset_config(config, overrides=set_), tokenizer=tokenizer, corpus=corpus)
     with counted("generating", "requests", quiet=json) as progress:
-        made = flow.generate(asked, output, flow.Making(workers, proof, overwrite), progress=progress)
+        made = flow.generate(asked, output, making=flow.Making(workers, proof, overwrite), progress=progress)
     if json:
         print_json({"dataset": str(output), **made.written.report})
     else:

@@ -46,7 +46,7 @@ class Difference:
         return math.fsum(self.by_rank.values())
 
 
-def difference(before: Page, after: Page, metric: Logical, *, profile: EngineProfile) -> Difference | None:
+def difference(before: Page, after: Page, *, metric: Logical, profile: EngineProfile) -> Difference | None:
     """Growth of a metric between two pages, or ``None`` when neither page shows it in full.
 
     A series that is new on the second page grew from 0 (labelled counters appear with their first use).
@@ -111,7 +111,7 @@ def _rank(labels: Labels, profile: EngineProfile) -> str:
     return dict(labels).get(profile.rank_label or "", WHOLE)
 
 
-def gauge(page: Page, metric: Logical, profile: EngineProfile) -> float | None:
+def gauge(page: Page, metric: Logical, *, profile: EngineProfile) -> float | None:
     """A gauge over all ranks: mean or sum as the metric says. Copies of one rank count once, at their largest."""
     for source in profile.sources.get(metric, ()):
         by_rank: dict[str, float] = {}
@@ -188,7 +188,7 @@ def _endpoint(index: int, before: Page, after: Page, *, profile: EngineProfile, 
     found = {
         metric: _in_tokens(grown, block_size)
         for metric in _COUNTERS
-        if (grown := difference(before, after, metric, profile=profile)) is not None
+        if (grown := difference(before, after, metric=metric, profile=profile)) is not None
     }
     queries, hits = found.get(Logical.QUERIES), found.get(Logical.HITS)
     if queries and hits and queries.unit is not hits.unit:

@@ -110,7 +110,7 @@ class ServerModel:
     added_tokens: int = 0
 
 
-def make_rung(name: RungName, hit_tokens: int, input_tokens: int) -> Rung | None:
+def make_rung(name: RungName, hit_tokens: int, *, input_tokens: int) -> Rung | None:
     """Token-weighted rung; ``None`` when there is no token to divide by."""
     if input_tokens <= 0:
         return None
@@ -128,7 +128,7 @@ def predicted_hits(requests: Requests, server: ServerModel, *, served: BoolArray
         return hits
     head = server.head_len + server.added_tokens
     shared = np.maximum(requests.prefix_len[served] + server.added_tokens, head)
-    seen = watermark.cold(shared, requests.lane[served], requests.domain[served], trunk_len=head)
+    seen = watermark.cold(shared, requests.lane[served], domain=requests.domain[served], trunk_len=head)
     prompt_tokens = requests.input_len[served] + server.added_tokens
     hits[served] = usable_hit_tokens(
         server.rule,

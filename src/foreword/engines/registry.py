@@ -49,7 +49,7 @@ def default_block_size(engine: Engine) -> int:
     return PROFILES[engine].default_block_size
 
 
-def detect(pages: Iterable[Page], owners: Iterable[str], planned: Engine) -> Detection:
+def detect(pages: Iterable[Page], owners: Iterable[str], *, planned: Engine) -> Detection:
     """Decide on the engine. vLLM-Ascend shows vLLM's names, so there the data set's word decides between the two."""
     names = tuple({name for page in pages for name in page.samples})
     owned = frozenset(owners)

@@ -37,7 +37,7 @@ def examine(record: RunRecord) -> tuple[Evidence, ...]:
     """Evidence of every pass that ran, and of the designed pass even if it did not."""
     plan = plan_arrays(record.plan, [group.group_id for group in record.manifest.groups])
     ran = {row.pass_ for row in record.results} | {designed_pass(record.run.mode, record.manifest.semantics)}
-    return tuple(gather(record, plan, one) for one in (Pass.COLD, Pass.HOT) if one in ran)
+    return tuple(gather(record, plan, pass_name=one) for one in (Pass.COLD, Pass.HOT) if one in ran)
 
 
 def build_document(record: RunRecord, evidence: Sequence[Evidence]) -> ReportDocument:
@@ -48,9 +48,9 @@ def build_document(record: RunRecord, evidence: Sequence[Evidence]) -> ReportDoc
     sections = tuple(_pass_section(one, ladder, designed) for one, ladder in zip(evidence, ladders, strict=True))
     main = next(at for at, one in enumerate(evidence) if one.pass_name is designed)
     return ReportDocument(
-        headline=headline(record, evidence[main], ladders[main]),
+        headline=headline(record, evidence[main], ladder=ladders[main]),
         facts=_facts(record),
-        notices=notices(record, evidence, sections),
+        notices=notices(record, evidence, sections=sections),
         passes=sections,
         comparison=comparison(sections),
         lengths=series.lengths(evidence[main].plan),
@@ -107,7 +107,7 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
         remainder=remainder,
         max_in_flight=k,
         concurrency_floor_ratio=None if floor is None else float(floor),
-        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, remaining),
+        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, step=remaining),
     )
 
 

@@ -31,7 +31,7 @@ class Remaining:
     order_matters: bool
 
 
-def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], step: Remaining) -> tuple[CauseCheck, ...]:
+def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], *, step: Remaining) -> tuple[CauseCheck, ...]:
     """What this run says about each cause, found ones first; what only loses hits cannot explain a gain."""
     losing = (_concurrency(step), _routing(evidence), _capacity(evidence))
     gaining = (_residual_cache(evidence), _external_tier(evidence))

@@ -73,11 +73,11 @@ class Evidence:
         return np.not_equal(self.results.cached_tokens, ABSENT)
 
 
-def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
+def gather(record: RunRecord, plan: PlanArrays, *, pass_name: Pass) -> Evidence:
     """Evidence of a pass."""
     rows = [row for row in record.results if row.pass_ is pass_name]
     counters = record.metrics.of(pass_name) if record.metrics else PassCounters(pass_name=pass_name)
-    results = pass_arrays(plan, rows, pass_name)
+    results = pass_arrays(plan, rows, pass_name=pass_name)
     left_out = _left_out(results, counters)
     results = replace(results, cached_tokens=np.where(left_out, 0, results.cached_tokens))
     requests, warm_served = _requests(record, plan, pass_name)
@@ -104,7 +104,9 @@ def gather(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> Evidence:
 def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
     """Rungs of the ladder from the target to the measurement."""
     plan, planned = evidence.plan, evidence.planned_server
-    designed = make_rung(RungName.DESIGNED, int(plan.hits_of(evidence.pass_name).sum()), int(plan.input_len.sum()))
+    designed = make_rung(
+        RungName.DESIGNED, int(plan.hits_of(evidence.pass_name).sum()), input_tokens=int(plan.input_len.sum())
+    )
     found: list[Rung | None] = [Rung(RungName.TARGET, Fraction(repr(target))), designed]
     found.append(_replayed(RungName.ENGINE_RULE, evidence, planned))
     sized = replace(planned, block_size=evidence.server.block_size)
@@ -114,7 +116,9 @@ def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
         found.append(_replayed(RungName.ADDED_TOKENS, evidence, evidence.server))
     found.append(_served_rung(evidence))
     if evidence.measured is not None:
-        found.append(make_rung(RungName.MEASURED, evidence.measured.hit_tokens, evidence.measured.input_tokens))
+        found.append(
+            make_rung(RungName.MEASURED, evidence.measured.hit_tokens, input_tokens=evidence.measured.input_tokens)
+        )
     return found
 
 
@@ -152,20 +156,24 @@ def _replayed(name: RungName, evidence: Evidence, server: ServerModel) -> Rung |
     hits = predicted_hits(evidence.requests, server, served=everything)
     counted = evidence.requests.counted
     tokens = evidence.requests.input_len[counted] + server.added_tokens
-    return make_rung(name, int(hits[counted].sum()), int(tokens.sum()))
+    return make_rung(name, int(hits[counted].sum()), input_tokens=int(tokens.sum()))
 
 
 def design_of_served(evidence: Evidence) -> Rung | None:
     """The design, replayed for the requests that succeeded (X23): planned lengths on the planned server."""
     hits = predicted_hits(evidence.requests, evidence.planned_server, served=evidence.served)
     counted = evidence.served & evidence.requests.counted
-    return make_rung(RungName.SERVED, int(hits[counted].sum()), int(evidence.requests.input_len[counted].sum()))
+    return make_rung(
+        RungName.SERVED, int(hits[counted].sum()), input_tokens=int(evidence.requests.input_len[counted].sum())
+    )
 
 
 def _served_rung(evidence: Evidence) -> Rung | None:
     """Rung of the requests that succeeded."""
     ok = evidence.results.ok
-    return make_rung(RungName.SERVED, int(evidence.predicted[ok].sum()), int(evidence.input_tokens[ok].sum()))
+    return make_rung(
+        RungName.SERVED, int(evidence.predicted[ok].sum()), input_tokens=int(evidence.input_tokens[ok].sum())
+    )
 
 
 def _measured(results: PassArrays, counters: PassCounters) -> Measured | None:

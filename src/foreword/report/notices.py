@@ -21,7 +21,7 @@ LOOP_LAG_LIMIT_MS = 20.0
 ADDRESS = re.compile(r"\S*://\S*")
 
 
-def notices(record: RunRecord, evidence: Sequence[Evidence], sections: Sequence[PassSection]) -> tuple[Notice, ...]:
+def notices(record: RunRecord, evidence: Sequence[Evidence], *, sections: Sequence[PassSection]) -> tuple[Notice, ...]:
     """All notices, alarms first."""
     found = [*_of_data_set(record), *_of_server(record), *_of_run(record)]
     for one, section in zip(evidence, sections, strict=True):

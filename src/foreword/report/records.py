@@ -302,7 +302,7 @@ def plan_arrays(rows: Sequence[PlanRow], group_order: Sequence[str] = ()) -> Pla
     )
 
 
-def pass_arrays(plan: PlanArrays, rows: Iterable[RequestRow], pass_name: Pass) -> PassArrays:
+def pass_arrays(plan: PlanArrays, rows: Iterable[RequestRow], *, pass_name: Pass) -> PassArrays:
     """Results of a pass by the plan's order; of several rows of one request the last one counts."""
     position = {request_id: at for at, request_id in enumerate(plan.request_ids)}
     last: dict[int, RequestRow] = {}

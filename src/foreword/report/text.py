@@ -170,7 +170,7 @@ def number(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def sentence(run: RunVerdict, construction: ConstructionVerdict, measured: float | None) -> str:
+def sentence(run: RunVerdict, construction: ConstructionVerdict, *, measured: float | None) -> str:
     """The verdict in one sentence."""
     built = {
         Status.PASS: "The data set meets its target",

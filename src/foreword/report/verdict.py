@@ -30,7 +30,7 @@ def target_is_informational(designed: Pass, semantics: str | None) -> bool:
     return semantics is not None and designed is not meant
 
 
-def guide(manifest: Manifest, groups: int, domains: int) -> tuple[int, str]:
+def guide(manifest: Manifest, groups: int, *, domains: int) -> tuple[int, str]:
     """Percentage points that the RFC's guide allows between design and run, and the case it names."""
     if groups > 1 and domains > 1:
         return 10, text.GUIDE_MANY_CACHES
@@ -41,7 +41,7 @@ def guide(manifest: Manifest, groups: int, domains: int) -> tuple[int, str]:
     return 5, text.GUIDE_SINGLE
 
 
-def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
+def headline(record: RunRecord, evidence: Evidence, *, ladder: Ladder) -> Headline:
     """The four numbers and their verdicts."""
     theory = record.manifest.theoretical_result
     by_name = {rung.name: rung for rung in ladder.rungs}
@@ -56,7 +56,7 @@ def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
     engine = by_name.get(RungName.ENGINE_RULE)
     return Headline(
         pass_name=evidence.pass_name,
-        sentence=text.sentence(run, construction, None if measured is None else float(measured.ratio)),
+        sentence=text.sentence(run, construction, measured=None if measured is None else float(measured.ratio)),
         target_hit_ratio=theory.target_hit_ratio,
         target_is_informational=target_is_informational(evidence.pass_name, record.manifest.semantics),
         designed_hit_ratio=float(designed.ratio),
@@ -70,7 +70,7 @@ def headline(record: RunRecord, evidence: Evidence, ladder: Ladder) -> Headline:
 
 def _run_verdict(record: RunRecord, evidence: Evidence, designed: Rung, measured: Rung | None) -> RunVerdict:
     domains = max(len(evidence.plan.domain_ids), record.manifest.routing.dp_size, len(record.run.urls))
-    points, case = guide(record.manifest, len(evidence.plan.group_ids), domains)
+    points, case = guide(record.manifest, len(evidence.plan.group_ids), domains=domains)
     whole = bool(evidence.results.ok.all())
     design = designed if whole else design_of_served(evidence)
     deviation = None if measured is None or design is None else measured.ratio - design.ratio

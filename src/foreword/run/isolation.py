@@ -136,7 +136,7 @@ def probe_prompt(prompt_format: PromptFormat, first_prompt: msgspec.Raw, *, bloc
 
 
 async def plan_isolation(
-    wanted: Isolation | None, mode: ExecutionMode, salt: str | None, *, prober: Prober, resetter: Resetter
+    wanted: Isolation | None, mode: ExecutionMode, *, salt: str | None, prober: Prober, resetter: Resetter
 ) -> IsolationPlan:
     """Decide what keeps passes apart; raises ``ServerError`` or ``UsageError`` where the wish cannot be met."""
     if wanted is None and salt is not None:

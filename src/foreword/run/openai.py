@@ -156,7 +156,7 @@ class _StreamError(Exception):
 def read_answer(exchange: Exchange, *, body: bytes = b"", secrets: Sequence[str] = ()) -> Answer:
     """Read an exchange that has ended. A failure keeps the tokens that came before it."""
     if exchange.status is not None and exchange.status != HTTP_OK:
-        text = server_words(_error_text(b"".join(exchange.chunks)), body, secrets)
+        text = server_words(_error_text(b"".join(exchange.chunks)), body, secrets=secrets)
         return Answer(failure=Failure(ErrorKind.HTTP, f"HTTP {exchange.status}: {text}".rstrip(": ")))
     reading, failure = _Reading(), exchange.failure
     try:
@@ -164,7 +164,7 @@ def read_answer(exchange: Exchange, *, body: bytes = b"", secrets: Sequence[str]
     except (msgspec.MsgspecError, SseOverflowError, UnicodeDecodeError):
         failure = failure or Failure(ErrorKind.PROTOCOL, "a chunk of the stream is not what the API promises")
     except _StreamError as error:
-        failure = Failure(error.kind, server_words(error.text, body, secrets))
+        failure = Failure(error.kind, server_words(error.text, body, secrets=secrets))
     return _answer(reading, failure or _unfinished(exchange, reading))
 
 

@@ -80,7 +80,7 @@ class Passes:
             record.abandoned = await closed_loop(
                 sending,
                 watch.sending(self._requests(name)),
-                self.transport,
+                transport=self.transport,
                 slots=planned.concurrency,
                 sink=lambda row: self._take(row, watch),
                 stop=self.stop,

@@ -47,7 +47,7 @@ async def examine(
     chosen = _choose(cards, model)
     urls, pages = await _metrics(web, targets, metrics_urls)
     owners = [str(card.get("owned_by")) for card in cards]
-    detection = detect(pages, owners, manifest.engine)
+    detection = detect(pages, owners, planned=manifest.engine)
     lengths = (card.get("max_model_len") for card in cards if card.get("id") == chosen)
     return ServerFacts(
         model=chosen,

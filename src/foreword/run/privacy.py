@@ -14,7 +14,7 @@ _WINDOW = 12
 _WITHHELD = "(the server's message is withheld: it repeats parts of the request)"
 
 
-def server_words(message: str, body: bytes, secrets: Iterable[str] = ()) -> str:
+def server_words(message: str, body: bytes, *, secrets: Iterable[str] = ()) -> str:
     """One line of a server's message, or a note when it repeats the request or a secret.
 
     >>> server_words("bad prompt: Once upon a time there", b'{"prompt":"Once upon a time there was"}')

@@ -46,7 +46,7 @@ def fetch(url: str) -> str | None:
     return body.decode("utf-8", "replace")
 
 
-def sample(urls: list[str], origin_ns: int, file: IO[bytes]) -> None:
+def sample(urls: list[str], origin_ns: int, *, file: IO[bytes]) -> None:
     """Fetch every page once and append it."""
     for index, url in enumerate(urls):
         at_ns = time.monotonic_ns() - origin_ns
@@ -62,7 +62,7 @@ def main(stdin: IO[str] = sys.stdin) -> None:
     order: dict[str, Any] = json.loads(stdin.readline())
     with open(order["path"], "ab") as file:  # noqa: PTH123 - pathlib is a slow import for a sampler
         while True:
-            sample(order["urls"], order["origin_ns"], file)
+            sample(order["urls"], order["origin_ns"], file=file)
             if select.select([stdin], [], [], order["interval_s"])[0]:
                 return
 

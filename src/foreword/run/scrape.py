@@ -59,13 +59,13 @@ class Scraper:
         for _ in range(SETTLE_STEPS):
             await asyncio.sleep(SETTLE_STEP_S)
             now = await self.snapshot()
-            if self.hits_between(last, now, _WATCHED) in {None, 0.0}:
+            if self.hits_between(last, now, metrics=_WATCHED) in {None, 0.0}:
                 return now
             last = now
         return last
 
     def hits_between(
-        self, before: Snapshot, after: Snapshot, metrics: Sequence[Logical] = (Logical.HITS,)
+        self, before: Snapshot, after: Snapshot, *, metrics: Sequence[Logical] = (Logical.HITS,)
     ) -> float | None:
         """Growth of counters between two readings, summed, or ``None`` where none of them is shown."""
         counters = cache_counters(before, after, profile=self.profile, block_size=None)
@@ -163,7 +163,9 @@ def read_samples(path: Path) -> Iterator[_Sampled]:
             yield decode(line)
 
 
-def usage_samples(path: Path, profile: EngineProfile, spans: Mapping[Pass, tuple[int, int]]) -> list[dict[str, object]]:
+def usage_samples(
+    path: Path, profile: EngineProfile, *, spans: Mapping[Pass, tuple[int, int]]
+) -> list[dict[str, object]]:
     """Cache usage and queue over time, one entry a page, marked with the pass it fell into."""
     names = [name for metric in _SAMPLED for source in profile.sources.get(metric, ()) for name in source.names]
     told: list[dict[str, object]] = []
@@ -178,7 +180,7 @@ def usage_samples(path: Path, profile: EngineProfile, spans: Mapping[Pass, tuple
                 "t_ns": kept.t_ns,
                 "pass": next(inside, None),
                 "url_index": kept.url_index,
-                **{metric.value: gauge(page, metric, profile) for metric in _SAMPLED},
+                **{metric.value: gauge(page, metric, profile=profile) for metric in _SAMPLED},
             }
         )
     return told

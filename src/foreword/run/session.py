@@ -48,7 +48,7 @@ async def run_dataset(spec: RunSpec, progress: Progress, *, stop: Stop | None = 
     """Make a run; see ``run``. ``stop`` lets a caller end it early and keep what was measured."""
     stop, planned = stop or Stop(), plan_run(spec)
     async with Web(authorization(spec), spec.timeout_s) as web, HttpTransport(spec.timeout_s) as transport:
-        setup = await _unless_stopped(prepare(planned, web, transport), stop)
+        setup = await _unless_stopped(prepare(planned, web, transport=transport), stop)
         return await _measure(setup, transport, progress, stop=stop)
 
 
@@ -67,7 +67,7 @@ async def _measure(setup: Setup, transport: Transport, progress: Progress, *, st
             except DataError as error:
                 damaged = error
     state = "interrupted" if stop.requested or damaged else "complete"
-    outcome = write_up(setup, folder, passes.records, warnings=passes.warnings, state=state)
+    outcome = write_up(setup, folder, records=passes.records, warnings=passes.warnings, state=state)
     if damaged:
         raise damaged
     return outcome

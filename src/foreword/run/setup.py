@@ -94,7 +94,7 @@ def _check_output(spec: RunSpec) -> None:
         raise UsageError(f"{spec.output} exists and is not an empty folder", advice="give --output another path")
 
 
-async def prepare(planned: Planned, web: Web, transport: Transport) -> Setup:
+async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
     """Look at the server and decide how passes are kept apart; raises ``ServerError`` or ``UsageError``."""
     started_utc, origin_ns = datetime.now(UTC), time.monotonic_ns()
     spec, manifest, router = planned.spec, planned.manifest, planned.router
@@ -126,7 +126,7 @@ async def prepare(planned: Planned, web: Web, transport: Transport) -> Setup:
     )
     wanted = spec.isolation or (Isolation(manifest.isolation) if manifest.isolation else None)
     prober = Prober(sending, transport, scraper, prompt)
-    isolation = await plan_isolation(wanted, planned.mode, spec.salt, prober=prober, resetter=resetter)
+    isolation = await plan_isolation(wanted, planned.mode, salt=spec.salt, prober=prober, resetter=resetter)
     return Setup(planned, facts, sending, scraper, resetter, isolation, started_utc)
 
 

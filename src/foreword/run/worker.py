@@ -85,15 +85,15 @@ class Sending:
         return Post(target.endpoint, body, {**self.headers, **self.router.headers(request.planned_dp_id)})
 
 
-async def send_one(sending: Sending, request: SendRequest, transport: Transport, *, due_ns: int) -> RequestRow:
+async def send_one(sending: Sending, request: SendRequest, *, transport: Transport, due_ns: int) -> RequestRow:
     """Send one request and read what came of it; never raises for what a server does."""
     post, exchange = sending.post(request), Exchange()
     await transport.send(post, exchange)
     answer = read_answer(exchange, body=post.body, secrets=sending.secrets)
-    return make_row(sending, request, exchange, answer=answer, due_ns=due_ns)
+    return make_row(sending, request, exchange=exchange, answer=answer, due_ns=due_ns)
 
 
-def make_row(sending: Sending, request: SendRequest, exchange: Exchange, *, answer: Answer, due_ns: int) -> RequestRow:
+def make_row(sending: Sending, request: SendRequest, *, exchange: Exchange, answer: Answer, due_ns: int) -> RequestRow:
     """Row of one request, its times moved to the run's start."""
     origin, failure, usage = sending.origin_ns, answer.failure, answer.usage
     tokens = [at_ns - origin for at_ns in answer.token_ns]
@@ -135,8 +135,8 @@ def _moved(at_ns: int | None, origin_ns: int) -> int | None:
 async def closed_loop(
     sending: Sending,
     requests: Iterator[SendRequest],
-    transport: Transport,
     *,
+    transport: Transport,
     slots: int,
     sink: Callable[[RequestRow], None],
     stop: Stop,
@@ -152,7 +152,7 @@ async def closed_loop(
             request = next(requests, None)
             if request is None:
                 return
-            sink(await send_one(sending, request, transport, due_ns=due_ns))
+            sink(await send_one(sending, request, transport=transport, due_ns=due_ns))
 
     ended = await _until_done({asyncio.create_task(slot()) for _ in range(slots)}, stop)
     broken = next((end for end in ended if isinstance(end, Exception)), None)

@@ -31,7 +31,7 @@ def write_begin(setup: Setup, folder: RunFolder) -> None:
 
 
 def write_up(
-    setup: Setup, folder: RunFolder, records: Sequence[PassRecord], *, warnings: list[str], state: str
+    setup: Setup, folder: RunFolder, *, records: Sequence[PassRecord], warnings: list[str], state: str
 ) -> RunOutcome:
     """Write the three summaries and return the outcome; what rows say is read back from the file."""
     performances = {record.name: PassPerformance() for record in records}
@@ -98,7 +98,7 @@ def _cache_document(
         },
         "block_size_reported": setup.facts.block_size,
         "passes": list(counters),
-        "usage_samples": usage_samples(folder.pages, detection.profile, spans),
+        "usage_samples": usage_samples(folder.pages, detection.profile, spans=spans),
         "absent": absent_metrics(pages, detection.profile),
     }
 

@@ -55,11 +55,11 @@ class Answer:
             return b""
         return b"".join(self._role_event(index, one) for index, one in enumerate(served))
 
-    def events(self, index: int, one: Served, sent: int) -> bytes:
+    def events(self, index: int, one: Served, *, sent: int) -> bytes:
         """Events of the tokens that a choice produced after the first ``sent``: one event a token."""
         job = one.job
         before, after = self._frame(index, None)
-        pieces = self._words.pieces(one.start, sent, job.produced)
+        pieces = self._words.pieces(one.start, sent, end=job.produced)
         if self._with_ids:
             ids = job.answer[sent : job.produced]
             pieces = [piece + b'"%s,"token_ids":[%d]' % (self._close, i) for piece, i in zip(pieces, ids, strict=True)]
@@ -131,7 +131,7 @@ def _usage(served: Sequence[Served]) -> dict[str, Any]:
     return usage_of(
         sum(one.job.prompt_tokens for one in served),
         sum(one.job.produced for one in served),
-        sum(one.job.cached_tokens for one in served),
+        cached_tokens=sum(one.job.cached_tokens for one in served),
     )
 
 

@@ -245,7 +245,7 @@ def _new_events(answer: Answer, served: Sequence[Served], sent: list[int]) -> by
     events = []
     for index, one in enumerate(served):
         if one.job.produced > sent[index]:
-            events.append(answer.events(index, one, sent[index]))
+            events.append(answer.events(index, one, sent=sent[index]))
             sent[index] = one.job.produced
     return b"".join(events)
 

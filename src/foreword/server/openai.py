@@ -184,7 +184,7 @@ def _content_text(message: Message) -> str:
     return "".join(part.text or "" for part in content)
 
 
-def usage_of(prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> dict[str, Any]:
+def usage_of(prompt_tokens: int, completion_tokens: int, *, cached_tokens: int) -> dict[str, Any]:
     """The ``usage`` object; cached tokens are always there, 0 too."""
     return {
         "prompt_tokens": prompt_tokens,

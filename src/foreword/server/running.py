@@ -57,7 +57,7 @@ async def start(config: ServerConfig, tokenizer: ServedTokenizer) -> RunningServ
 
 
 async def serve_until_stopped(
-    config: ServerConfig, tokenizer: ServedTokenizer, on_ready: Callable[[str], None]
+    config: ServerConfig, tokenizer: ServedTokenizer, *, on_ready: Callable[[str], None]
 ) -> None:
     """Serve until SIGINT, SIGTERM or the end of the process that started this one; ``on_ready`` gets the URL."""
     stopped = asyncio.Event()
@@ -77,7 +77,7 @@ async def serve_until_stopped(
 
 def serve(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
     """Load the tokenizer and serve until SIGINT or SIGTERM; ``on_ready`` gets the URL."""
-    asyncio.run(serve_until_stopped(config, load_tokenizer(config.tokenizer), on_ready))
+    asyncio.run(serve_until_stopped(config, load_tokenizer(config.tokenizer), on_ready=on_ready))
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ class Words:
         """Text of the first ``count`` tokens of an answer."""
         return "".join(_cyclic(self.texts, start, count))
 
-    def pieces(self, start: int, first: int, end: int) -> list[bytes]:
+    def pieces(self, start: int, first: int, *, end: int) -> list[bytes]:
         """JSON-escaped texts of the answer's tokens from ``first`` up to ``end``."""
         return _cyclic(self.escaped, start + first, end - first)
 

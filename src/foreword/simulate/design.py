@@ -128,7 +128,7 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
     by_group = _by_group(config, groups, prompts, plan, (order, prediction))
     verdict = _verdict(config, prompts, reach, prediction, (target, by_group))
     unreachable = verdict.reason is Reason.TARGET_UNREACHABLE and config.planning.reachability_check
-    wanted = suggestions(prompts, target, aim) if unreachable else []
+    wanted = suggestions(prompts, target, aim=aim) if unreachable else []
     warnings = (*sample.notes, *_warnings(config, groups, prompts, route))
     return Design(
         config, facts, sample, output_len, groups, route, lanes, prompts, plan, order, prediction, reach, target,

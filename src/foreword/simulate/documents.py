@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 _PERCENTILES = (50, 90, 95, 99)
 
 
-def request_rows(design: Design, start: int, stop: int) -> Iterator[dict[str, Any]]:
+def request_rows(design: Design, start: int, *, stop: int) -> Iterator[dict[str, Any]]:
     """Metadata of the requests at send positions ``[start, stop)``."""
     marks = design.prediction.cold if design.designed_cold else design.prediction.hot
     prompts, block = design.prompts, design.facts.block_size

@@ -36,7 +36,7 @@ def predict(prompts: Prompts, prefix_len: IntArray, *, order: IntArray, rule: Hi
     ``request_class`` indexes ``CLASSES`` and speaks of the cold pass.
     """
     shared, lane = prefix_len[order], prompts.lane[order]
-    cold = watermark.cold(shared, lane, prompts.domain[order], trunk_len=prompts.trunk_len)
+    cold = watermark.cold(shared, lane, domain=prompts.domain[order], trunk_len=prompts.trunk_len)
     hot = watermark.warm(shared, lane)
     return Prediction(
         cold=cold,

@@ -130,7 +130,7 @@ def _problem(metadata: Metadata, index: int, name: str, message: str) -> Problem
     return Problem("request_metadata.jsonl", name, message, metadata.request_ids[index])
 
 
-def check_totals(metadata: Metadata, layout: Layout, result: Mapping[str, Any], *, file: str) -> Iterator[Problem]:
+def check_totals(metadata: Metadata, layout: Layout, *, result: Mapping[str, Any], file: str) -> Iterator[Problem]:
     """Compare the totals and ratios that a document states with those of the metadata."""
     _, found = expected_columns(metadata, layout)
     total = int(metadata.input_len.sum())

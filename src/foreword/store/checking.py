@@ -211,7 +211,7 @@ def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned
         if place is None:
             continue
         fingerprints[place] = str(row.get("prompt_fingerprint"))
-        expected = next(request_rows(planned, place, place + 1))
+        expected = next(request_rows(planned, place, stop=place + 1))
         if row.get("collision_status") in allowed:
             expected["collision_status"] = row["collision_status"]
         roll.problems += difference_problems(expected, row, file=METADATA, request_id=name)
@@ -227,8 +227,8 @@ def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _T
     if columns.classes:
         report = read_document(dataset, REPORT)
         check.problems += check_metadata(metadata, layout, written=columns.written, classes=columns.classes)
-        check.problems += check_totals(metadata, layout, manifest["theoretical_result"], file=MANIFEST)
-        check.problems += check_totals(metadata, layout, report, file=REPORT)
+        check.problems += check_totals(metadata, layout, result=manifest["theoretical_result"], file=MANIFEST)
+        check.problems += check_totals(metadata, layout, result=report, file=REPORT)
         check.problems += check_groups(metadata, manifest.get("groups", []), file=MANIFEST)
     else:
         check.problems.append(Problem(METADATA, "rows", "has none"))

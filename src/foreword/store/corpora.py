@@ -43,7 +43,9 @@ def load_corpus(
     """Samples of a source; ``path`` is the file or folder, ``stories`` the size of the built-in pool."""
     match source:
         case "builtin":
-            samples = tuple(Sample(f"{language}:{index}", text) for index, text in pool(stories, seed, language))
+            samples = tuple(
+                Sample(f"{language}:{index}", text) for index, text in pool(stories, seed, language=language)
+            )
         case "gsm8k":
             samples = tuple(_hub_questions() if path == HUB else _questions(_required(source, path)))
         case "text":

@@ -59,7 +59,7 @@ class _Sink:
     def growing(self) -> Path:
         return self.path.with_name(f"{self.path.name}.partial")
 
-    def append(self, file: IO[bytes], data: IO[bytes], rows: int) -> None:
+    def append(self, file: IO[bytes], data: IO[bytes], *, rows: int) -> None:
         """Copy a stretch of rows, a piece at a time: a stretch of long prompts is large."""
         while piece := data.read(_PIECE_BYTES):
             file.write(piece)
@@ -103,7 +103,7 @@ def _clear_folder(folder: Path) -> Path:
 
 
 def write_dataset(
-    order: Order, design: Design, folder: Path, *, workers: int, progress: Callable[[int, int], None]
+    order: Order, design: Design, *, folder: Path, workers: int, progress: Callable[[int, int], None]
 ) -> Written:
     """Compose, prove and write every request of a design, in send order.
 
@@ -164,7 +164,7 @@ def _write_rows(
         for part in maker.parts(folder / _PARTS, total):
             for sink, file, path in ((data, data_file, part.data), (metadata, metadata_file, part.metadata)):
                 with path.open("rb") as made:
-                    sink.append(file, made, part.rows)
+                    sink.append(file, made, rows=part.rows)
                 path.unlink()
             summaries.append(part.summary)
             progress(data.rows, total)
@@ -174,7 +174,7 @@ def _write_rows(
 def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
     sink = _Sink(folder / WARMUP)
     with sink.growing.open("wb") as file:
-        sink.append(file, io.BytesIO(lines), lines.count(b"\n"))
+        sink.append(file, io.BytesIO(lines), rows=lines.count(b"\n"))
     return sink.finish()
 
 

@@ -77,7 +77,7 @@ class Workshop:
             members = np.flatnonzero(lanes.lane == lane)
             group = int(self.design.groups.of_request[members[0]])
             shared = int(plan.prefix_len[members].max())
-            prompt = self.composer.warmup_prompt(self.design.groups.ids[group], shared, lane)
+            prompt = self.composer.warmup_prompt(self.design.groups.ids[group], shared, lane=lane)
             whole = self._whole(prompt)
             digests.append(self._first_private(whole, group, shared, f"w{number:05d}"))
             facts = {"planned_dp_id": int(lanes.dp[members[0]]), "input_len": len(whole), "planned_prefix_len": shared}
@@ -90,7 +90,7 @@ class Workshop:
         chunk = self.composer.compose_chunk(numbers)
         data, metadata, digests, windows, conflicts = [], [], [], [], []
         for index, prompt, row in zip(
-            numbers.tolist(), chunk.prompts, request_rows(self.design, start, stop), strict=True
+            numbers.tolist(), chunk.prompts, request_rows(self.design, start, stop=stop), strict=True
         ):
             group, shared = int(self.design.groups.of_request[index]), row["planned_prefix_len"]
             whole = self._whole(prompt)
@@ -167,7 +167,7 @@ def open_workshop(order: Order) -> Workshop:
         max_retries=collisions.max_retries,
         on_conflict=collisions.on_conflict,
     )
-    composer = prepare(tokenizer, suffix, plan, options, prefix_corpus=prefix)
+    composer = prepare(tokenizer, suffix, plan=plan, options=options, prefix_corpus=prefix)
     head, tail = (np.asarray(ids, dtype=np.int64) for ids in (frame.head_ids, frame.tail_ids))
     masters = tuple(
         np.concatenate((head, composer.masters[id_].ids))[: group.master_prefix_len]

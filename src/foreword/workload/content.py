@@ -113,9 +113,9 @@ class _Jobs:
 def prepare(
     tokenizer: TokenizerProtocol,
     corpus: Corpus,
+    *,
     plan: ContentPlan,
     options: ContentOptions | None = None,
-    *,
     prefix_corpus: Corpus | None = None,
 ) -> Composer:
     """Read words, samples and joints, and build the masters.
@@ -125,7 +125,7 @@ def prepare(
     """
     options = options or ContentOptions()
     need = _need(plan)
-    materials = gather(tokenizer, corpus, prefix_corpus or corpus, need=need, separator=options.separator)
+    materials = gather(tokenizer, corpus, prefix_corpus=prefix_corpus or corpus, need=need, separator=options.separator)
     return Composer(plan, options, materials)
 
 
@@ -192,7 +192,7 @@ class Composer:
         prompts = [prompt for part in parts for prompt in part.prompts]
         return Chunk(prompts, sum((part.proof for part in parts), ProofCounts()))
 
-    def warmup_prompt(self, group: str, prefix_len: int, lane: int) -> ComposedPrompt:
+    def warmup_prompt(self, group: str, prefix_len: int, *, lane: int) -> ComposedPrompt:
         """The master to ``prefix_len`` with a private tail that no request and no other warm-up has."""
         plan = self._plan
         place = plan.group_ids.index(group)
@@ -230,7 +230,7 @@ class Composer:
         """Requests whose first private token a sibling must share where only that token counts."""
         root = self._plan.prefix_len <= self._plan.frame.head_len
         narrow = (self._free(self._plan.prefix_len, self._plan.input_len) == 1) | self._spelling.by_rank
-        limits = np.where(root, self._spelling.siblings(True), self._spelling.siblings(False))  # noqa: FBT003
+        limits = np.where(root, self._spelling.siblings(at_root=True), self._spelling.siblings(at_root=False))
         return int(((self._rank >= limits) & narrow).sum())
 
     def _free(self, prefix_len: IntArray, input_len: IntArray) -> IntArray:
@@ -311,7 +311,10 @@ class Composer:
         if retry < _MARKER_FROM:
             return [()] * len(numbers)
         table = drawn_table(
-            draw_key("marker", self._plan.seed_key, retry), numbers, _MARKER_WORDS, len(self._materials.words)
+            draw_key("marker", self._plan.seed_key, retry),
+            numbers,
+            columns=_MARKER_WORDS,
+            limit=len(self._materials.words),
         )
         return [tuple(row) if room >= least else () for row, room in zip(table.tolist(), rooms.tolist(), strict=True)]
 
@@ -326,7 +329,7 @@ class Composer:
         found = plan_endings(
             materials.pool,
             numbers[rows],
-            rooms[rows] - separator,
+            rooms=rooms[rows] - separator,
             retry=max(0, retry - 1),
             cut_of=materials.longest_cut,
         )
@@ -362,7 +365,7 @@ class Composer:
         if not most:
             return [[] for _ in endings]
         key = draw_key("filler", self._plan.seed_key, retry)
-        table = drawn_table(key, numbers, most, len(self._materials.words))
+        table = drawn_table(key, numbers, columns=most, limit=len(self._materials.words))
         return [row[: ending.fillers].tolist() for row, ending in zip(table, endings, strict=True)]
 
     def _prompt(self, draft: Draft) -> ComposedPrompt:

@@ -49,7 +49,9 @@ class Spelling:
 
     def places(self, children: Children, width: int) -> IntArray:
         """Places of words, ``width`` columns; in rows at the root the first is a place among the free start words."""
-        table = drawn_table(draw_key("divergence", self.seed_key), children.number, max(width, 1), self.words)
+        table = drawn_table(
+            draw_key("divergence", self.seed_key), children.number, columns=max(width, 1), limit=self.words
+        )
         root = children.at_root
         ranked = ~root & ((children.free == 1) | self.by_rank)
         self._spell_ranks(table, children, ranked)
@@ -57,7 +59,7 @@ class Spelling:
         self._spell_roots(table, children, root)
         return table[:, :width]
 
-    def siblings(self, at_root: bool) -> int:  # noqa: FBT001 - names one of two kinds
+    def siblings(self, *, at_root: bool) -> int:
         """How many requests of one parent can differ in their first token alone."""
         return self.starts if at_root else self.words - 1
 

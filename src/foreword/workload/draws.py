@@ -30,12 +30,12 @@ def keyed(key: int, counters: IntArray) -> UInt64Array:
     return mixed(mixed(np.asarray(counters).astype(np.uint64)) ^ np.uint64(key))
 
 
-def drawn(key: int, counters: IntArray, limit: int) -> IntArray:
+def drawn(key: int, counters: IntArray, *, limit: int) -> IntArray:
     """A number in ``[0, limit)`` for each counter under the key."""
     return below(keyed(key, counters), limit)
 
 
-def drawn_table(key: int, rows: IntArray, columns: int, limit: int) -> IntArray:
+def drawn_table(key: int, rows: IntArray, *, columns: int, limit: int) -> IntArray:
     """Numbers in ``[0, limit)``, one row for each counter; a wider table has the narrower one at its left."""
     bits = keyed(key, rows)[:, None] + mixed(np.arange(columns, dtype=np.uint64))[None, :]
     return below(mixed(bits), limit)

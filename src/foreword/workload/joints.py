@@ -67,7 +67,7 @@ def read_separator(tokenizer: TokenizerProtocol, text: str) -> Separator:
     return Separator(left, right, tuple(whole[:stop]), tuple(whole[start:stop]), tuple(whole[stop:]))
 
 
-def check_words(tokenizer: TokenizerProtocol, separator: Separator, words: Sequence[tuple[int, str]]) -> list[bool]:
+def check_words(tokenizer: TokenizerProtocol, separator: Separator, *, words: Sequence[tuple[int, str]]) -> list[bool]:
     """Whether each word, given with its text from the last boundary on, keeps its id before the separator.
 
     A word with a leading space is probed behind the sentinel, a start word at the start of a text.
@@ -83,7 +83,7 @@ def check_words(tokenizer: TokenizerProtocol, separator: Separator, words: Seque
 
 
 def probe_units(
-    tokenizer: TokenizerProtocol, separator: Separator, samples: Sequence[str]
+    tokenizer: TokenizerProtocol, separator: Separator, *, samples: Sequence[str]
 ) -> list[tuple[int, ...] | None]:
     """Ids of each sample with the separator's parts around it, in the context of other samples."""
     closing = separator.left + separator.right + NEXT_SAMPLE
@@ -93,7 +93,7 @@ def probe_units(
 
 
 def probe_ends(
-    tokenizer: TokenizerProtocol, separator: Separator, samples: Sequence[str]
+    tokenizer: TokenizerProtocol, separator: Separator, *, samples: Sequence[str]
 ) -> list[tuple[int, ...] | None]:
     """Ids of each sample at the end of a prompt."""
     texts = [separator.opening + separator.right + sample for sample in samples]
@@ -102,12 +102,14 @@ def probe_ends(
 
 
 def bad_joints(
-    tokenizer: TokenizerProtocol, separator: Separator, lasts: Iterable[str], firsts: Iterable[str]
+    tokenizer: TokenizerProtocol, separator: Separator, *, lasts: Iterable[str], firsts: Iterable[str]
 ) -> list[tuple[str, str]]:
     """Pairs of (last, first) character whose ids change when one sample follows the other."""
     ending, beginning = sorted(set(lasts)), sorted(set(firsts))
-    units = dict(zip(ending, probe_units(tokenizer, separator, [f"q{char}" for char in ending]), strict=True))
-    ends = dict(zip(beginning, probe_ends(tokenizer, separator, [f"{char}q" for char in beginning]), strict=True))
+    units = dict(zip(ending, probe_units(tokenizer, separator, samples=[f"q{char}" for char in ending]), strict=True))
+    ends = dict(
+        zip(beginning, probe_ends(tokenizer, separator, samples=[f"{char}q" for char in beginning]), strict=True)
+    )
     pairs = [(last, first) for last in ending for first in beginning]
     middle = separator.left + separator.right
     texts = [f"{separator.opening}{separator.right}q{last}{middle}{first}q" for last, first in pairs]
@@ -143,7 +145,9 @@ class CutTester:
         self._next_word = tokenizer.encode(SENTINEL + NEXT_WORD)[-1]
         self._known: dict[int, bool] = {}
 
-    def good(self, context: str, context_ids: Sequence[int], cuts: Sequence[tuple[bytes, IntArray, int]]) -> list[bool]:
+    def good(
+        self, context: str, context_ids: Sequence[int], *, cuts: Sequence[tuple[bytes, IntArray, int]]
+    ) -> list[bool]:
         """Answer for each (text up to the cut, ids, token count up to the cut); the text stands behind the context."""
         keys = [xxhash.xxh3_128_intdigest(context.encode() + raw) for raw, _, _ in cuts]
         asked = {

@@ -102,7 +102,7 @@ class _Growth:
     length: int = 0
     byte_length: int = 0
 
-    def add(self, ids: IntArray, raw: bytes, stops: IntArray) -> None:
+    def add(self, ids: IntArray, raw: bytes, *, stops: IntArray) -> None:
         """Append tokens; ``stops`` count from the start of ``raw``."""
         self.ids.append(ids)
         self.raw.append(raw)
@@ -141,13 +141,13 @@ class MasterBuilder:
         """Diagnostics so far."""
         return MasterCounts(len(self._used), self._refused, self._padding, self._reused, self._kept, self._tried)
 
-    def build(self, group: int, opening: Sequence[tuple[int, bytes]], shared: int) -> Master:
+    def build(self, group: int, opening: Sequence[tuple[int, bytes]], *, shared: int) -> Master:
         """A master of ``shared`` content tokens and a block more, which begins with the opening words; proved whole."""
         growth = _Growth()
         length = shared + self._layout.block_size
         if shared > 0:
             for token, text in opening:
-                growth.add(np.array([token], np.int64), text, np.array([len(text)], np.int64))
+                growth.add(np.array([token], np.int64), text, stops=np.array([len(text)], np.int64))
             if not len(self._source.units):
                 self._pad(growth, group, length - growth.length)
             elif self._layout.block_size <= WORDWISE_BLOCK and not self._source.as_ids:
@@ -167,9 +167,9 @@ class MasterBuilder:
             return
         words = self._source.words
         counters = np.arange(growth.length, growth.length + count, dtype=np.int64)
-        for place in drawn(draw_key("master word", self._layout.seed_key, group), counters, len(words)).tolist():
+        for place in drawn(draw_key("master word", self._layout.seed_key, group), counters, limit=len(words)).tolist():
             text = words.texts[place]
-            growth.add(words.ids[place : place + 1], text, np.array([len(text)], np.int64))
+            growth.add(words.ids[place : place + 1], text, stops=np.array([len(text)], np.int64))
 
     def _drawn_units(self, group: int) -> Iterator[int]:
         """Places of units for a group: its own share of the corpus first, then the shares of others."""
@@ -199,10 +199,10 @@ class MasterBuilder:
         """Append a whole unit, or its first ``count`` tokens, a word or more, and a separator."""
         units = self._source.units
         if count == len(units.ids[place]):
-            growth.add(units.ids[place], units.raw[place], self._unit_stops(place))
+            growth.add(units.ids[place], units.raw[place], stops=self._unit_stops(place))
             return
         stops = self._unit_stops(place)[:count]
-        growth.add(units.ids[place][:count], units.raw[place][: int(stops[-1])], stops)
+        growth.add(units.ids[place][:count], units.raw[place][: int(stops[-1])], stops=stops)
         self._pad(growth, group, 1)
         self._padding += 1
         self._separate(growth, group)
@@ -227,7 +227,7 @@ class MasterBuilder:
         self._padding += growth.length - before
         left = b"" if self._source.as_ids else separator.left.encode()
         stops = self._separator_stops(separator, len(left))
-        growth.add(np.array(separator.after_word, np.int64), left, stops)
+        growth.add(np.array(separator.after_word, np.int64), left, stops=stops)
 
     def _separator_stops(self, separator: Separator, width: int) -> IntArray:
         if self._widths is not None and not self._source.as_ids:
@@ -262,7 +262,7 @@ class MasterBuilder:
             return len(ids)
         separator, raw, stops = self._source.separator, self._source.units.raw[place], self._unit_stops(place)
         answers = self._cuts.good(
-            separator.opening, separator.before, [(raw[: int(stops[cut - 1])], ids, cut) for cut in cuts]
+            separator.opening, separator.before, cuts=[(raw[: int(stops[cut - 1])], ids, cut) for cut in cuts]
         )
         if all(answers):
             return len(ids)
@@ -308,9 +308,9 @@ class MasterBuilder:
         if whole[: len(known)] != known or not whole_bytes or self._cuts is None:
             return ""
         cuts = [(raw[: int(stop)], ids, count + 1) for count, stop in enumerate(stops)]
-        if not all(ends_visibly(cut[0]) for cut in cuts) or not all(self._cuts.good(context, known, cuts)):
+        if not all(ends_visibly(cut[0]) for cut in cuts) or not all(self._cuts.good(context, known, cuts=cuts)):
             return ""
-        growth.add(ids, raw, stops)
+        growth.add(ids, raw, stops=stops)
         return text
 
 

@@ -81,7 +81,7 @@ class Materials:
             return longest
         context, before = self.separator.opening, self.separator.before
         for count in range(longest, 0, -1):
-            if self.cuts.good(context, before, [(raw[: int(stops[count - 1])], ids, count)])[0]:
+            if self.cuts.good(context, before, cuts=[(raw[: int(stops[count - 1])], ids, count)])[0]:
                 return count
         return 0
 

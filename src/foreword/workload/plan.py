@@ -210,7 +210,7 @@ def _pour(total: int, *, weights: IntArray, base: IntArray, ceilings: IntArray) 
 
     want = np.asarray([total], dtype=np.int64)
     low, _ = bisect(level, whole, want=want, top=top, max_iterations=64)
-    return close(whole, low, ceilings, want=want)
+    return close(whole, low, high=ceilings, want=want)
 
 
 def _cold_blocks(prompts: Prompts, aim: Aim, cells: _Cells, budgets: IntArray) -> IntArray:
@@ -218,7 +218,7 @@ def _cold_blocks(prompts: Prompts, aim: Aim, cells: _Cells, budgets: IntArray) -
     low, high = bisect(at, cells.stairs, want=budgets, top=top, max_iterations=aim.max_iterations)
     if not aim.calibrate:
         return _nearer(cells.stairs, low, high, budgets)
-    return close(cells.stairs, low, high, want=budgets)
+    return close(cells.stairs, low, high=high, want=budgets)
 
 
 def _shape(prompts: Prompts, aim: Aim, cells: _Cells) -> tuple[Callable[[IntArray], IntArray], IntArray]:
@@ -288,7 +288,7 @@ def _meet(stairs: Staircase, blocks: IntArray, cap: IntArray, want: IntArray) ->
     missing = stairs.spread(want - stairs.totals(blocks))
     low = np.where(missing >= 0, blocks, 0)
     high = np.where(missing >= 0, cap, blocks)
-    return close(stairs, low, high, want=want)
+    return close(stairs, low, high=high, want=want)
 
 
 def _one_prefix_a_group(cells: _Cells, budgets: IntArray, goals: list[Fraction], aim: Aim) -> IntArray:

@@ -45,7 +45,7 @@ class Need:
 
 
 def gather(
-    tokenizer: TokenizerProtocol, corpus: Corpus, prefix_corpus: Corpus, *, need: Need, separator: str
+    tokenizer: TokenizerProtocol, corpus: Corpus, *, prefix_corpus: Corpus, need: Need, separator: str
 ) -> Materials:
     """Read everything; TokenizerError or ConstructionError where exact prompts are impossible."""
     lexicon = id_lexicon(tokenizer.pieces()) if need.as_ids else read_lexicon(tokenizer)
@@ -67,7 +67,7 @@ def gather(
         starts=starts,
         masters=masters,
         units=units,
-        pool=suffix_pool(units, excluded, seed_key, need.longest_private) if len(units) else None,
+        pool=suffix_pool(units, excluded, seed_key=seed_key, longest=need.longest_private) if len(units) else None,
         separator=between,
         separator_text=b"" if need.as_ids else escaped(between.left.encode()),
         separator_ids=np.array(between.after_word, dtype=np.int64),
@@ -81,7 +81,7 @@ def gather(
 def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], need: Need) -> tuple[Master, ...]:
     """One a group, for its longest shared prefix."""
     return tuple(
-        builder.build(group, openings[group], shared) for group, shared in enumerate(need.shared_tokens.tolist())
+        builder.build(group, openings[group], shared=shared) for group, shared in enumerate(need.shared_tokens.tolist())
     )
 
 
@@ -89,7 +89,7 @@ def _units(tokenizer: TokenizerProtocol, corpus: Corpus, separator: Separator, n
     if not corpus.samples:
         return no_units()
     read = read_id_units if need.as_ids else read_units
-    units = read(tokenizer, corpus.samples, separator)
+    units = read(tokenizer, corpus.samples, separator=separator)
     if not len(units):
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(units.dropped.items()))
         raise ConstructionError(
@@ -115,7 +115,7 @@ def _beside(tokenizer: TokenizerProtocol, separator: Separator, lexicon: Lexicon
 
 def _kept(tokenizer: TokenizerProtocol, separator: Separator, words: Words) -> Words:
     pairs = [(token, text.decode()) for token, text in zip(words.ids.tolist(), words.texts, strict=True)]
-    good = np.array(check_words(tokenizer, separator, pairs), dtype=bool)
+    good = np.array(check_words(tokenizer, separator, words=pairs), dtype=bool)
     texts = tuple(text for text, keep in zip(words.texts, good.tolist(), strict=True) if keep)
     return Words(words.ids[good], texts)
 

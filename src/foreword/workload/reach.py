@@ -79,7 +79,7 @@ def group_reaches(prompts: Prompts, groups: int, *, order: IntArray, aim: Aim) -
     return [Reach(floor, floor + gain, count) if count else None for floor, gain, count in rows]
 
 
-def suggestions(prompts: Prompts, target: Fraction, aim: Aim) -> list[Suggestion]:
+def suggestions(prompts: Prompts, target: Fraction, *, aim: Aim) -> list[Suggestion]:
     """Changes that would make an unreachable target reachable, the least intrusive of each kind."""
     search = _Search(prompts, target, warm=aim.warm, nested=aim.nested)
     found = [search.more_requests(), search.fewer_groups(), search.one_domain(), search.shorter_private()]
@@ -90,7 +90,7 @@ def suggestions(prompts: Prompts, target: Fraction, aim: Aim) -> list[Suggestion
 def _total(prompts: Prompts, prefix_len: IntArray, *, warm: bool) -> int:
     if warm:
         return int(prefix_len.sum())
-    return watermark.cold_total(prefix_len, prompts.lane, prompts.domain, trunk_len=prompts.trunk_len)
+    return watermark.cold_total(prefix_len, prompts.lane, domain=prompts.domain, trunk_len=prompts.trunk_len)
 
 
 @dataclass(frozen=True, slots=True)

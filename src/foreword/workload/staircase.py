@@ -71,7 +71,7 @@ def bisect(
     return at(low), at(high)
 
 
-def close(stairs: Staircase, low: IntArray, high: IntArray, *, want: IntArray) -> IntArray:
+def close(stairs: Staircase, low: IntArray, *, high: IntArray, want: IntArray) -> IntArray:
     """Find a plan between two that meets every wanted total exactly."""
     reach = np.maximum.reduceat(high - low, stairs.cell_starts)
     if int(reach.max(initial=0)) > 1:

@@ -58,7 +58,7 @@ def _mix(x: int) -> int:
     return z ^ (z >> 31)
 
 
-def story(index: int, seed: int, language: StoryLanguage = "en") -> str:
+def story(index: int, seed: int, *, language: StoryLanguage = "en") -> str:
     """The story with this number; ``mixed`` alternates English and Chinese.
 
     >>> story(3, 7) == story(3, 7) != story(4, 7)
@@ -78,12 +78,12 @@ def story(index: int, seed: int, language: StoryLanguage = "en") -> str:
     return _chain(digits, words, cast)
 
 
-def pool(count: int, seed: int, language: StoryLanguage = "en") -> Iterator[tuple[int, str]]:
+def pool(count: int, seed: int, *, language: StoryLanguage = "en") -> Iterator[tuple[int, str]]:
     """The first ``count`` different stories with their numbers, in order of number."""
     seen: set[str] = set()
     index = 0
     while len(seen) < count:
-        text = story(index, seed, language)
+        text = story(index, seed, language=language)
         if text not in seen:
             seen.add(text)
             yield index, text

@@ -55,7 +55,7 @@ class SuffixPool:
         return len(self.order)
 
 
-def suffix_pool(units: Units, excluded: frozenset[int], seed_key: int, longest: int) -> SuffixPool:
+def suffix_pool(units: Units, excluded: frozenset[int], *, seed_key: int, longest: int) -> SuffixPool:
     """Units outside the masters; all units where too few are left for the longest suffix."""
     everything = permutation(draw_key("suffix order", seed_key), len(units))
     outside = np.array([place not in excluded for place in everything.tolist()], dtype=bool)
@@ -71,8 +71,8 @@ def suffix_pool(units: Units, excluded: frozenset[int], seed_key: int, longest: 
 def plan_endings(
     pool: SuffixPool,
     numbers: IntArray,
-    rooms: IntArray,
     *,
+    rooms: IntArray,
     retry: int,
     cut_of: Callable[[int, int], int],
 ) -> list[Ending]:
@@ -92,8 +92,8 @@ def _walks(pool: SuffixPool, numbers: IntArray, most: int, retry: int) -> tuple[
     """For each request its walk over the pool, and the tokens after each step; long enough for ``most`` tokens."""
     count = len(pool)
     paces = np.array([coprime_step(count, "suffix step", pool.key, pace) for pace in range(_PACES)], dtype=np.int64)
-    starts = drawn(draw_key("suffix start", pool.key, retry), numbers, count)[:, None]
-    steps = paces[drawn(draw_key("suffix pace", pool.key, retry), numbers, _PACES)][:, None]
+    starts = drawn(draw_key("suffix start", pool.key, retry), numbers, limit=count)[:, None]
+    steps = paces[drawn(draw_key("suffix pace", pool.key, retry), numbers, limit=_PACES)][:, None]
     columns = min(count, 2 + int(_GROW * most / max(1.0, float(pool.lengths.mean()))))
     while True:
         places = (starts + steps * np.arange(columns, dtype=np.int64)) % count

@@ -81,13 +81,13 @@ class _Found:
     stops: IntArray
 
 
-def read_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator) -> Units:
+def read_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], *, separator: Separator) -> Units:
     """Encode, check and filter samples; the order of the corpus is kept."""
     vocabulary = tokenizer.pieces()
     dropped: Counter[str] = Counter()
     clean = _clean(tokenizer, vocabulary, samples, dropped)
     lasts, firsts = {s.text[-1] for s in clean}, {s.text[0] for s in clean}
-    no_last, no_first = unsafe_characters(bad_joints(tokenizer, separator, lasts, firsts))
+    no_last, no_first = unsafe_characters(bad_joints(tokenizer, separator, lasts=lasts, firsts=firsts))
     joinable = [s for s in clean if s.text[-1] not in no_last and s.text[0] not in no_first]
     if len(joinable) < len(clean):
         dropped["joint moves"] = len(clean) - len(joinable)
@@ -97,7 +97,7 @@ def read_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], separato
     return _collected(found, separator, dropped, len(lasts) * len(firsts))
 
 
-def read_id_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator) -> Units:
+def read_id_units(tokenizer: TokenizerProtocol, samples: Sequence[Sample], *, separator: Separator) -> Units:
     """Units for prompts that are sent as ids: samples encoded alone, nothing to join."""
     dropped: Counter[str] = Counter()
     clean = _clean(tokenizer, tokenizer.pieces(), samples, dropped)
@@ -163,7 +163,7 @@ def _encoded(
     tokenizer: TokenizerProtocol, samples: Sequence[Sample], separator: Separator, dropped: Counter[str]
 ) -> list[_Found]:
     texts = [sample.text for sample in samples]
-    units = probe_units(tokenizer, separator, texts)
+    units = probe_units(tokenizer, separator, samples=texts)
     ends = _ends(tokenizer, separator, texts, units)
     widths = tokenizer.pieces().widths
     found = []
@@ -190,7 +190,7 @@ def _ends(
     """End units; where word joints are proved by rule, only the text after the last one is encoded again."""
     widths = tokenizer.pieces().widths
     if widths is None or not proved_by_rule(tokenizer.pieces()):
-        return probe_ends(tokenizer, separator, texts)
+        return probe_ends(tokenizer, separator, samples=texts)
     places = [_last_boundary(text) for text in texts]
     tails = [
         SENTINEL + text[at:] if at else separator.opening + separator.right + text

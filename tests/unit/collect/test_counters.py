@@ -94,6 +94,6 @@ def test_absent_is_not_zero() -> None:
     """A metric that no page shows has no growth, and is listed."""
     empty = parse_page("vllm:num_requests_running 0\n")
 
-    assert difference(empty, empty, Logical.HITS, profile=VLLM) is None
+    assert difference(empty, empty, metric=Logical.HITS, profile=VLLM) is None
     assert absent_metrics([empty], VLLM) == [metric.value for metric in Logical if metric is not Logical.RUNNING]
     assert counted([None], [None])["actual_hit_rate"] is None

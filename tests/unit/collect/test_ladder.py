@@ -198,7 +198,7 @@ def test_steps_sum_exactly_to_measured_minus_target(ratios: list[Fraction]) -> N
 
 def test_a_rung_without_tokens_is_left_out() -> None:
     """When nothing was served there is nothing to divide by."""
-    ladder = climb([Rung(RungName.TARGET, Fraction(1, 2)), make_rung(RungName.SERVED, 0, 0)])
+    ladder = climb([Rung(RungName.TARGET, Fraction(1, 2)), make_rung(RungName.SERVED, 0, input_tokens=0)])
 
     assert [rung.name for rung in ladder.rungs] == [RungName.TARGET]
     assert ladder.remainder is None

@@ -22,7 +22,7 @@ def grown(before: str, after: str, block_size: int | None = None) -> dict[str, A
 
 def engine_of(text: str, planned: Engine = Engine.GENERIC) -> EngineProfile:
     """Engine that a page gives away."""
-    return detect([parse_page(text)], [], planned).profile
+    return detect([parse_page(text)], [], planned=planned).profile
 
 
 def block_size_of(text: str) -> int | None:
@@ -125,7 +125,7 @@ def test_vllm_v0_has_a_rate_only() -> None:
 
     assert (told["queries_delta"], told["hits_delta"], told["actual_hit_rate"]) == (None, None, None)
     assert {"queries", "hits"} <= set(absent_metrics([parse_page(page)], engine_of(page)))
-    assert gauge(parse_page(page), Logical.KV_USAGE, engine_of(page)) == 0.5
+    assert gauge(parse_page(page), Logical.KV_USAGE, profile=engine_of(page)) == 0.5
 
 
 def test_vllm_ascend_shows_vllm_names() -> None:
@@ -174,8 +174,8 @@ def test_sglang_gauges_of_tensor_ranks_count_once() -> None:
 
     parsed, profile = parse_page(page), engine_of(page)
 
-    assert gauge(parsed, Logical.RUNNING, profile) == 30
-    assert gauge(parsed, Logical.KV_USAGE, profile) == pytest.approx(0.3)
+    assert gauge(parsed, Logical.RUNNING, profile=profile) == 30
+    assert gauge(parsed, Logical.KV_USAGE, profile=profile) == pytest.approx(0.3)
     assert block_size_of('sglang:page_size{tp_rank="0"} 64.0\n') == 64
 
 
@@ -264,9 +264,9 @@ def test_dynamo_sums_of_finished_requests() -> None:
 )
 def test_an_engine_by_its_model_cards(owner: str, name: str) -> None:
     """Without a telling page, ``owned_by`` tells; without both, the data set's word, then nothing."""
-    assert detect([], [owner], Engine.GENERIC).profile.name == name
-    assert detect([], ["me"], Engine.LMDEPLOY).profile.name == "lmdeploy"
-    assert detect([], ["me"], Engine.GENERIC).detected_by == "nothing"
+    assert detect([], [owner], planned=Engine.GENERIC).profile.name == name
+    assert detect([], ["me"], planned=Engine.LMDEPLOY).profile.name == "lmdeploy"
+    assert detect([], ["me"], planned=Engine.GENERIC).detected_by == "nothing"
 
 
 def test_pages_of_other_programs_give_nothing_away() -> None:

@@ -30,7 +30,7 @@ def test_a_sampler_ends_with_its_input(tmp_path: Path) -> None:
         with (tmp_path / "order").open() as stdin:
             sampler.main(stdin)
 
-    (sample,) = usage_samples(path, VLLM, {Pass.COLD: (0, 2**62)})
+    (sample,) = usage_samples(path, VLLM, spans={Pass.COLD: (0, 2**62)})
     assert (sample["kv_cache_usage"], sample["pass"], sample["running"]) == (0.25, "cold", None)
 
 
@@ -38,10 +38,10 @@ def test_a_page_that_cannot_be_had_is_left_out(tmp_path: Path) -> None:
     """Refused connections and error pages cost a sample, not the sampler."""
     file = io.BytesIO()
     with served(FakeOpenAI(metrics="missing")) as url:
-        sampler.sample([f"{url}/metrics", "http://127.0.0.1:1/metrics"], 0, file)
+        sampler.sample([f"{url}/metrics", "http://127.0.0.1:1/metrics"], 0, file=file)
 
     assert file.getvalue() == b""
-    assert usage_samples(tmp_path / "none.gz", VLLM, {}) == []
+    assert usage_samples(tmp_path / "none.gz", VLLM, spans={}) == []
 
 
 def test_pages_that_were_cut_off(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_pages_that_were_cut_off(tmp_path: Path) -> None:
     ]
     path.write_bytes(members[0] + members[1] + members[2][:-30])
 
-    samples = usage_samples(path, VLLM, {Pass.COLD: (0, 1)})
+    samples = usage_samples(path, VLLM, spans={Pass.COLD: (0, 1)})
 
     assert [(sample["t_ns"], sample["kv_cache_usage"]) for sample in samples if sample["kv_cache_usage"]] == [(1, 0.25)]
 

@@ -35,7 +35,7 @@ def test_awkward_names_and_words_stay_json(kind: Kind, *, with_ids: bool) -> Non
     """Quotes, accents and newlines arrive as they were; ids stand beside their text."""
     answer, one = answered(kind, with_ids=with_ids, produced=4, finish_reason="length")
 
-    events = events_of(answer.events(0, one, 0))
+    events = events_of(answer.events(0, one, sent=0))
     choices = [event["choices"][0] for event in events]
     texts = [choice["text"] if kind == "completion" else choice["delta"]["content"] for choice in choices]
 
@@ -48,12 +48,12 @@ def test_awkward_names_and_words_stay_json(kind: Kind, *, with_ids: bool) -> Non
 def test_events_token_by_token_are_those_of_one_go(kind: Kind) -> None:
     """How the ticks fall changes no byte: each token has its own event."""
     answer, one = answered(kind, with_ids=True, produced=4, finish_reason="length")
-    whole = answer.events(0, one, 0)
+    whole = answer.events(0, one, sent=0)
 
     single = b""
     for produced in range(1, 5):
         one.job.produced, one.job.finish_reason = produced, "length" if produced == 4 else None
-        single += answer.events(0, one, produced - 1)
+        single += answer.events(0, one, sent=produced - 1)
 
     assert single == whole
 

@@ -60,7 +60,7 @@ def test_the_template_is_plain_text() -> None:
 
 def test_a_zero_is_reported() -> None:
     """Case 34: cached tokens are there when they are 0."""
-    assert usage_of(5, 2, 0) == {
+    assert usage_of(5, 2, cached_tokens=0) == {
         "prompt_tokens": 5,
         "completion_tokens": 2,
         "total_tokens": 7,

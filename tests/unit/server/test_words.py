@@ -53,5 +53,5 @@ def test_long_answers_go_round() -> None:
 
     assert words.answer_ids(2, 7) == [9, 7, 8, 9, 7, 8, 9]
     assert words.answer_text(2, 4) == ' " a b "'
-    assert words.pieces(2, 1, 4) == [b" a", b" b", b' \\"']
-    assert [words.pieces(2, n, n + 1)[0] for n in range(4)] == words.pieces(2, 0, 4)
+    assert words.pieces(2, 1, end=4) == [b" a", b" b", b' \\"']
+    assert [words.pieces(2, n, end=n + 1)[0] for n in range(4)] == words.pieces(2, 0, end=4)

@@ -45,12 +45,14 @@ def test_rows_of_a_stretch_are_the_rows_of_the_whole() -> None:
     """Rows do not depend on where a stretch begins."""
     found = planned()
 
-    assert [*request_rows(found, 0, 13), *request_rows(found, 13, 40)] == list(request_rows(found, 0, 40))
+    assert [*request_rows(found, 0, stop=13), *request_rows(found, 13, stop=40)] == list(
+        request_rows(found, 0, stop=40)
+    )
 
 
 def test_the_designed_pass_gives_the_expected_hits() -> None:
     """A warmed data set expects the hot hits, and its watermark is the warmed one from the first request on."""
-    rows = list(request_rows(planned(execution={"mode": "warmup"}), 0, 40))
+    rows = list(request_rows(planned(execution={"mode": "warmup"}), 0, stop=40))
     longest = {
         group: max(row["planned_prefix_len"] for row in rows if row["prefix_group_id"] == group) for group in "AB"
     }

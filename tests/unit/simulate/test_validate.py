@@ -114,9 +114,9 @@ def test_totals_and_groups_are_sums_of_the_requests() -> None:
         {"group_id": "B", "request_count": 2, "input_tokens": 21, "master_prefix_len": 4},
     ]
 
-    assert list(check_totals(METADATA, LAYOUT, right, file="f")) == []
+    assert list(check_totals(METADATA, LAYOUT, result=right, file="f")) == []
     assert list(check_groups(METADATA, groups, file="f")) == []
-    wrong = list(check_totals(METADATA, LAYOUT, {**right, "hot": {"hit_tokens": 33}}, file="f"))
+    wrong = list(check_totals(METADATA, LAYOUT, result={**right, "hot": {"hit_tokens": 33}}, file="f"))
     assert [problem.field for problem in wrong] == ["hot.hit_tokens"]
     missing = list(check_groups(METADATA, groups[:1], file="f"))
     assert [problem.field for problem in missing] == [

@@ -20,7 +20,7 @@ def test_the_built_in_corpus_is_stories_by_number() -> None:
     """Names say language and number, and the digest depends on all of it."""
     corpus = load_corpus("builtin", language="en", seed=4, stories=30)
 
-    assert corpus.samples[7].text == story(7, 4, "en")
+    assert corpus.samples[7].text == story(7, 4, language="en")
     assert corpus.samples[7].name == "en:7"
     assert corpus.sha256 == load_corpus("builtin", language="en", seed=4, stories=30).sha256
     assert corpus.sha256 != load_corpus("builtin", language="en", seed=4, stories=29).sha256

@@ -70,7 +70,7 @@ def test_files_of_the_user_s_stay(tmp_path: Path) -> None:
     (folder / ".parts").mkdir()
     (folder / ".parts" / "data-0000000000").write_text("old", encoding="utf-8")
 
-    flow.generate(config(), folder, flow.Making())
+    flow.generate(config(), folder, making=flow.Making())
 
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "notes.txt"])
 
@@ -97,7 +97,7 @@ def test_a_reader_never_takes_half_a_data_set_for_a_whole_one(tmp_path: Path, mo
         state = read_document(folder / MANIFEST)["state"]
         seen.append((state, (folder / DATA).exists(), (folder / METADATA).exists()))
 
-    flow.generate(config(), folder, flow.Making(), progress=look)
+    flow.generate(config(), folder, making=flow.Making(), progress=look)
 
     assert seen == [("incomplete", False, False)] * 4
     assert read_document(folder / MANIFEST)["state"] == "complete"
@@ -105,7 +105,7 @@ def test_a_reader_never_takes_half_a_data_set_for_a_whole_one(tmp_path: Path, mo
 
 def test_the_manifest_has_the_digest_of_every_other_file(tmp_path: Path) -> None:
     """Digest, size and rows of the files are those on the disk."""
-    flow.generate(config(), tmp_path / "dataset", flow.Making())
+    flow.generate(config(), tmp_path / "dataset", making=flow.Making())
 
     stated = read_document(tmp_path / "dataset" / MANIFEST)["files"]
 
@@ -123,7 +123,7 @@ def test_the_manifest_has_the_digest_of_every_other_file(tmp_path: Path) -> None
 )
 def test_the_level_of_proof_is_stated(changes: dict[str, Any], proof: Any, level: str, tmp_path: Path) -> None:  # noqa: ANN401 - one of two words
     """Manifest and report say how prompts were re-encoded, and that none was wrong."""
-    made = flow.generate(config(**changes), tmp_path / "dataset", flow.Making(proof=proof)).written
+    made = flow.generate(config(**changes), tmp_path / "dataset", making=flow.Making(proof=proof)).written
 
     found = made.report["reencode"]
     assert (found["level"], found["wrong"]) == (level, 0)

@@ -84,7 +84,7 @@ def test_prompts_that_do_not_prove_are_made_again() -> None:
     """Other words and samples are tried, counted, and the prompt stays exact."""
     tokenizer = Moody(" school")
     plan = _plan()
-    composer = prepare(tokenizer, _short_stories(), plan)
+    composer = prepare(tokenizer, _short_stories(), plan=plan)
 
     chunk = composer.compose_chunk(range(30))
 
@@ -99,7 +99,7 @@ def test_prompts_that_do_not_prove_are_made_again() -> None:
 
 def test_the_last_resort_is_a_line_of_its_own_before_the_samples() -> None:
     """From the third retry on a marker stands between divergence words and samples, and the prompt stays exact."""
-    composer = prepare(builtin_tokenizer(), _short_stories(), _plan())
+    composer = prepare(builtin_tokenizer(), _short_stories(), plan=_plan())
     jobs = composer._jobs(np.arange(10))
 
     for retry, lines in ((0, 0), (2, 0), (3, 1), (8, 1)):
@@ -116,12 +116,12 @@ def test_more_requests_than_words_can_number_are_refused() -> None:
     plan = _plan(prefix=16, length=40, count=50_000)
 
     with pytest.raises(TokenizerError, match=r"^NOT_ENOUGH_WORDS: 50000 requests .* apart"):
-        prepare(small_tokenizer("qwen-like"), random_words(), plan)
+        prepare(small_tokenizer("qwen-like"), random_words(), plan=plan)
 
 
 def test_a_prompt_that_never_proves_ends_the_build_with_its_number() -> None:
     """The default policy is an error that names request, group and retries."""
-    composer = prepare(Moody("", always=True), _short_stories(), _plan(), ContentOptions(max_retries=2))
+    composer = prepare(Moody("", always=True), _short_stories(), plan=_plan(), options=ContentOptions(max_retries=2))
 
     with pytest.raises(ConstructionError, match=r"^JOINT_NOT_PROVED: request 4 .* 2 retries") as caught:
         composer.compose([4])
@@ -135,7 +135,7 @@ def test_other_policies_keep_the_prompt_with_the_ids_that_a_server_sees(policy: 
     tokenizer = Moody("", always=True)
     options = ContentOptions(max_retries=1, on_conflict=policy)
 
-    chunk = prepare(tokenizer, _short_stories(), _plan(), options).compose_chunk([4])
+    chunk = prepare(tokenizer, _short_stories(), plan=_plan(), options=options).compose_chunk([4])
 
     assert chunk.proof.kept == 1
     assert (chunk.prompts[0].status, chunk.prompts[0].retries) == ("conflict", 1)
@@ -146,7 +146,7 @@ def test_other_policies_keep_the_prompt_with_the_ids_that_a_server_sees(policy: 
 def test_both_levels_find_corrupted_divergence_words(level: ProofLevel) -> None:
     """One changed word after the prefix is found by the window as by the full proof."""
     plan = spread_plan(30, block_size=16)
-    composer = prepare(builtin_tokenizer(), few_stories(), plan, ContentOptions(proof="none"))
+    composer = prepare(builtin_tokenizer(), few_stories(), plan=plan, options=ContentOptions(proof="none"))
     drafts = composer._drafts(composer._jobs(np.arange(30)), retry=0)
     prompts = [(prompt.escaped, prompt.ids) for prompt in map(composer._prompt, drafts)]
     words = composer._materials.words
@@ -167,7 +167,10 @@ def test_both_levels_find_a_prefix_cut_at_the_wrong_byte(level: ProofLevel) -> N
     """A master whose text is a byte off at the cut is found."""
     plan = replace(spread_plan(30, block_size=16, groups=1), prefix_len=np.full(30, 48))
     composer = prepare(
-        builtin_tokenizer(), few_stories(), replace(plan, input_len=np.full(30, 200)), ContentOptions(proof="none")
+        builtin_tokenizer(),
+        few_stories(),
+        plan=replace(plan, input_len=np.full(30, 200)),
+        options=ContentOptions(proof="none"),
     )
     master = composer._materials.masters[0]
     shifted = replace(master, stops=master.stops - 1, text_stops=master.text_stops - 1)
@@ -185,7 +188,7 @@ def test_a_share_of_prompts_is_always_encoded_in_full() -> None:
     plan = spread_plan(300, block_size=16, lengths=(64, 80))
     options = ContentOptions(full_share=0.05, full_least=10)
 
-    chunk = prepare(builtin_tokenizer(), random_words(), plan, options).compose_chunk(range(300))
+    chunk = prepare(builtin_tokenizer(), random_words(), plan=plan, options=options).compose_chunk(range(300))
 
     assert (chunk.proof.full, chunk.proof.wrong) == (15, 0)
 
@@ -198,7 +201,7 @@ def test_a_suffix_longer_than_the_corpus_is_refused_with_the_numbers() -> None:
     with pytest.raises(
         ConstructionError, match=r"^CORPUS_TOO_SMALL: 5 samples with \d+ tokens .* 3982 tokens"
     ) as caught:
-        prepare(builtin_tokenizer(), few, _plan(length=4_000)).compose([0])
+        prepare(builtin_tokenizer(), few, plan=_plan(length=4_000)).compose([0])
 
     assert "random_tokens" in caught.value.advice
 
@@ -208,14 +211,14 @@ def test_a_corpus_without_a_usable_sample_is_refused_with_the_reasons() -> None:
     corpus = Corpus("text", (Sample("a", "x <|endoftext|>"), Sample("b", "y\0z")), "")
 
     with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: none of 2 .*NUL 1, special text 1"):
-        prepare(builtin_tokenizer(), corpus, _plan())
+        prepare(builtin_tokenizer(), corpus, plan=_plan())
 
 
 @pytest.mark.parametrize("length", range(1, 30))
 def test_prompts_of_a_few_tokens_are_exact(length: int) -> None:
     """From one token on: words only, then separator and the start of a sample."""
     plan = _plan(length=length)
-    composer = prepare(builtin_tokenizer(), few_stories(), plan, ContentOptions(proof="full"))
+    composer = prepare(builtin_tokenizer(), few_stories(), plan=plan, options=ContentOptions(proof="full"))
 
     assert problems(builtin_tokenizer(), composer, plan, composer.compose(range(30))) == []
 
@@ -225,7 +228,7 @@ def test_ids_are_plain_ids_of_the_vocabulary() -> None:
     tokenizer = small_tokenizer("sentencepiece")
     plan = spread_plan(200, block_size=16, as_ids=True)
 
-    composer = prepare(tokenizer, random_words(), plan)
+    composer = prepare(tokenizer, random_words(), plan=plan)
     ids = np.concatenate([prompt.ids for prompt in composer.compose(range(200))])
     pieces = {str(tokenizer.engine.id_to_token(int(token))) for token in set(ids.tolist())}
 
@@ -240,7 +243,7 @@ def test_ids_of_text_are_the_text_of_the_corpus() -> None:
     """Prompts of ids from stories read as stories."""
     plan = replace(spread_plan(3, block_size=16, lengths=(400, 400), as_ids=True), prefix_len=np.full(3, 160))
     tokenizer = builtin_tokenizer()
-    composer = prepare(tokenizer, few_stories(), plan)
+    composer = prepare(tokenizer, few_stories(), plan=plan)
 
     for prompt in composer.compose(range(3)):
         text = tokenizer.engine.decode(prompt.ids.tolist())
@@ -251,7 +254,7 @@ def test_masters_may_have_a_source_of_their_own() -> None:
     """Chinese masters, English suffixes."""
     plan = replace(spread_plan(5, block_size=16, lengths=(400, 400)), prefix_len=np.full(5, 208))
     tokenizer = builtin_tokenizer()
-    composer = prepare(tokenizer, few_stories("en"), plan, prefix_corpus=few_stories("zh"))
+    composer = prepare(tokenizer, few_stories("en"), plan=plan, prefix_corpus=few_stories("zh"))
 
     for number, prompt in enumerate(composer.compose(range(5))):
         shared, text = composer.masters[plan.group_ids[plan.group[number]]], text_of(prompt)
@@ -265,7 +268,7 @@ def test_extra_hits_that_cannot_be_avoided_are_counted() -> None:
     """More siblings than words with one-token blocks: a warning with the number, not an error."""
     tokenizer = small_tokenizer("qwen-like")
     plan = replace(_plan(prefix=16, length=40, count=400), block_size=1)
-    composer = prepare(tokenizer, random_words(), plan)
+    composer = prepare(tokenizer, random_words(), plan=plan)
     words = composer.diagnostics["words"]
     assert isinstance(words, int)
 
@@ -279,7 +282,7 @@ def test_extra_hits_that_cannot_be_avoided_are_counted() -> None:
 
 def test_tokenizers_without_a_known_server_are_named() -> None:
     """WordPiece is allowed, proved in full, and warned of."""
-    composer = prepare(small_tokenizer("wordpiece"), few_stories(), _plan())
+    composer = prepare(small_tokenizer("wordpiece"), few_stories(), plan=_plan())
 
     assert composer.proof_level == "full"
     assert composer.diagnostics["warnings"] == ["no known server has a prefix cache for a wordpiece tokenizer"]
@@ -292,6 +295,6 @@ def test_a_warm_up_is_no_longer_than_the_longest_request() -> None:
     roomy = replace(plan, input_len=np.full(30, 400))
 
     for each, expected in ((plan, 164), (roomy, 177)):
-        composer = prepare(builtin_tokenizer(), few_stories(), each)
+        composer = prepare(builtin_tokenizer(), few_stories(), plan=each)
         prompt = composer.warmup_prompt("g", 160, lane=0)
         assert len(as_seen(prompt, frame)) == composer.warmup_len(160) == expected

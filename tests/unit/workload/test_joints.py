@@ -47,7 +47,7 @@ def test_line_breaks_that_swallow_a_slash_are_found() -> None:
     found = {}
     for name in ("tekken-like", "qwen-like"):
         tokenizer = small_tokenizer(name)
-        bad = bad_joints(tokenizer, read_separator(tokenizer, "\n\n"), ".?a", firsts)
+        bad = bad_joints(tokenizer, read_separator(tokenizer, "\n\n"), lasts=".?a", firsts=firsts)
         found[name] = unsafe_characters(bad)[1]
 
     assert found == {"tekken-like": {"/"}, "qwen-like": frozenset()}
@@ -90,7 +90,7 @@ def test_a_cut_is_good_where_a_word_can_follow() -> None:
     cuts = [(text.encode()[:stop], ids, count) for count, stop in enumerate(stops.tolist(), start=1)]
     after = tokenizer.encode("q and")[-1]
 
-    answers = CutTester(tokenizer).good(separator.opening, separator.before, cuts)
+    answers = CutTester(tokenizer).good(separator.opening, separator.before, cuts=cuts)
 
     for (raw, _, count), answer in zip(cuts, answers, strict=True):
         cut, known = separator.opening + raw.decode(), [*separator.before, *ids[:count].tolist()]

@@ -36,7 +36,7 @@ def _plan(groups: int, *, block_size: int, prefix: int, head: int = 0, at_root: 
 
 
 def _prepared(plan: ContentPlan, corpus: Corpus | None = None) -> Composer:
-    return prepare(builtin_tokenizer(), corpus or few_stories(), plan, ContentOptions(proof="none"))
+    return prepare(builtin_tokenizer(), corpus or few_stories(), plan=plan, options=ContentOptions(proof="none"))
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "mixed"])

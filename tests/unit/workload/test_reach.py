@@ -20,7 +20,7 @@ def _prompts(lengths: list[int], *, groups: int = 1, domains: int = 1, private: 
 
 
 def _offers(prompts: Prompts, target: Fraction, *, warm: bool = False) -> dict[str, Suggestion]:
-    offered = suggestions(prompts, target, Aim((target,), per_group=False, warm=warm))
+    offered = suggestions(prompts, target, aim=Aim((target,), per_group=False, warm=warm))
     assert all(offer.ceiling >= target for offer in offered)
     return {offer.field: offer for offer in offered}
 

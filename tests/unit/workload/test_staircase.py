@@ -92,7 +92,7 @@ def test_every_total_between_two_plans_is_met_exactly(
     bottom, top = stairs.totals(_ints(*low)), stairs.totals(_ints(*high))
     want = bottom + (top - bottom) * _ints(*shares) // 100
 
-    plan = close(stairs, _ints(*low), _ints(*high), want=want).tolist()
+    plan = close(stairs, _ints(*low), high=_ints(*high), want=want).tolist()
 
     assert all(a <= p <= b for a, p, b in zip(low, plan, high, strict=True))
     start = 0

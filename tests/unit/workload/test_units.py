@@ -16,7 +16,7 @@ PLAIN = "Alice has three apples and a pear in the old basket."
 def _units(*texts: str, name: str = "builtin") -> Units:
     tokenizer = builtin_tokenizer() if name == "builtin" else small_tokenizer(name)
     samples = [Sample(f"text:{place}", text) for place, text in enumerate(texts)]
-    return read_units(tokenizer, samples, read_separator(tokenizer, "\n\n"))
+    return read_units(tokenizer, samples, separator=read_separator(tokenizer, "\n\n"))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_units_joined_in_any_order_keep_their_ids(name: str, language: str) -> N
     tokenizer = builtin_tokenizer() if name == "builtin" else small_tokenizer(name)
     separator = read_separator(tokenizer, "\n\n")
     corpus = few_stories("mixed" if language == "mixed" else "en")
-    units = read_units(tokenizer, corpus.samples, separator)
+    units = read_units(tokenizer, corpus.samples, separator=separator)
 
     for start in range(0, len(units) - 21, 21):
         inner, end = range(start, start + 20), start + 20
@@ -112,7 +112,7 @@ def test_units_of_ids_need_no_joints() -> None:
     tokenizer = small_tokenizer("apart")
     separator = read_separator(builtin_tokenizer(), "\n\n")
 
-    units = read_id_units(tokenizer, [Sample("one", PLAIN)], separator)
+    units = read_id_units(tokenizer, [Sample("one", PLAIN)], separator=separator)
 
     assert units.end_ids[0].tolist() == tokenizer.encode(PLAIN)
     assert units.end_raw == (b"",)
