@@ -11,11 +11,11 @@ import hashlib
 from foreword.workload.content import ContentOptions, prepare
 from tests.support.content import builtin_tokenizer, few_stories, spread_plan
 plan = spread_plan(300, block_size=16)
-composer = prepare(builtin_tokenizer(), few_stories("mixed"), plan, ContentOptions(full_least=5))
+composer = prepare(builtin_tokenizer(), few_stories("mixed"), plan=plan, options=ContentOptions(full_least=5))
 digest = hashlib.sha256()
 for prompt in composer.compose(range(300)):
     digest.update(prompt.escaped + prompt.ids.astype("<i8").tobytes())
-digest.update(composer.warmup_prompt("group-1", 64, 3).escaped)
+digest.update(composer.warmup_prompt("group-1", 64, lane=3).escaped)
 print(digest.hexdigest())
 """
 
