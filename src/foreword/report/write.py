@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from foreword.report.build import build_document, examine
 from foreword.report.csv import groups_csv, requests_csv
 from foreword.report.html import render_html
 from foreword.report.load import load_record
+from foreword.store.atomic import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,16 +47,9 @@ def write_report(run_dir: Path, output: Path | None = None) -> WrittenReport:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in renderings.items():
-            _replace(folder / name, content)
+            replace_file(folder / name, content.encode())
     except OSError as error:
         raise UsageError(
             f"{folder}: cannot write the report: {error.strerror}", advice="give --output a path"
         ) from error
     return WrittenReport(document=document, html=folder / HTML_NAME, json=folder / JSON_NAME)
-
-
-def _replace(path: Path, content: str) -> None:
-    """Write a file in one step, so that a reader never sees half of one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(content, encoding="utf-8")
-    temporary.replace(path)

@@ -18,6 +18,7 @@ import numpy as np
 from foreword._version import __version__
 from foreword.errors import ConstructionError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
+from foreword.store.atomic import replace_file
 from foreword.store.making import Maker, Opening, joined
 from foreword.terms import request_id
 from foreword.workload.collisions import SAMPLED_OF, repetition
@@ -137,9 +138,7 @@ def write_dataset(
 def write_json(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     """Replace a JSON file in one step; returns its digest and size."""
     data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    growing = path.with_name(f"{path.name}.partial")
-    growing.write_bytes(data)
-    growing.replace(path)
+    replace_file(path, data)
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": 1}
 
 

@@ -7,7 +7,6 @@ Rows are appended and flushed one by one; JSON documents are replaced in one ste
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import msgspec
 
 from foreword.collect.records import RequestRow
 from foreword.errors import DataError, UsageError
+from foreword.store.atomic import replace_file
 from foreword.store.requests import DATASET_FILES
 
 if TYPE_CHECKING:
@@ -144,13 +144,8 @@ class RowWriter:
 def write_document(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON document in one step, with ``schema_version`` first."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, ensure_ascii=False, allow_nan=False)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with _writing(path):
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(path, f"{text}\n".encode())
 
 
 @contextmanager
