@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from foreword.terms import Pass
+
+Integer = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+"""A number that arrays of 64-bit integers can hold, and so can the difference of two; no file has a larger one."""
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,27 +22,27 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
 
     request_id: str
     pass_: Pass = msgspec.field(name="pass")
-    order_index: int
+    order_index: Integer
     prefix_group_id: str
-    planned_dp_id: int
-    url_index: int
+    planned_dp_id: Integer
+    url_index: Integer
     ok: bool
     error: str | None = None
     error_kind: str | None = None
-    http_status: int | None = None
-    due_ns: int | None = None
-    sent_ns: int | None = None
-    first_token_ns: int | None = None
-    first_answer_ns: int | None = None
-    last_token_ns: int | None = None
-    done_ns: int | None = None
-    token_ns: list[int] = msgspec.field(default_factory=list)
-    chunk_tokens: list[int] | None = None
-    input_len: int
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    expected_hit_len: int | None = None
-    max_tokens: int
+    http_status: Integer | None = None
+    due_ns: Integer | None = None
+    sent_ns: Integer | None = None
+    first_token_ns: Integer | None = None
+    first_answer_ns: Integer | None = None
+    last_token_ns: Integer | None = None
+    done_ns: Integer | None = None
+    token_ns: list[Integer] = msgspec.field(default_factory=list)
+    chunk_tokens: list[Integer] | None = None
+    input_len: Integer
+    prompt_tokens: Integer | None = None
+    completion_tokens: Integer | None = None
+    cached_tokens: Integer | None = None
+    expected_hit_len: Integer | None = None
+    max_tokens: Integer
     finish_reason: str | None = None
-    connection_retries: int = 0
+    connection_retries: Integer = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from foreword.errors import DataError
+from foreword.report.performance import has_shape
 from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, RunRecord
 from foreword.store.dataset import MANIFEST, METADATA
 from foreword.store.reading import lines
@@ -77,7 +78,10 @@ def _cache_metrics(path: Path) -> CacheMetrics | None:
 def _performance(path: Path) -> dict[Pass, dict[str, Any]]:
     if not path.exists():
         return {}
-    return {Pass(one["pass"]): one for one in _by_pass(path, read_document(path))}
+    figures = {Pass(one["pass"]): one for one in _by_pass(path, read_document(path))}
+    if not all(map(has_shape, figures.values())):
+        raise DataError(f"{path} is damaged: its figures have another shape")
+    return figures
 
 
 def _by_pass(path: Path, raw: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -89,7 +93,7 @@ def _by_pass(path: Path, raw: Mapping[str, Any]) -> list[dict[str, Any]]:
             sections = [section for section in listed if isinstance(section, dict)]
         case _:
             sections = [{}]
-    if any(section.get("pass") not in PASS_NAMES for section in sections):
+    if any(str(section.get("pass")) not in PASS_NAMES for section in sections):
         raise DataError(f"{path} is damaged: a section of `passes` does not say which pass it is")
     return sections
 

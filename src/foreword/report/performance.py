@@ -17,6 +17,14 @@ CHUNK_GAP = "CHUNK_GAP"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
+def has_shape(figures: Mapping[str, Any]) -> bool:
+    """Whether the parts of a pass's figures are objects, as far as they are there."""
+    metrics = [figures.get(name) or {} for name in (*LATENCIES, CHUNK_GAP)]
+    adjusted = [metric.get("failure_adjusted", {}) for metric in metrics if isinstance(metric, dict)]
+    parts = (figures.get("counts") or {}, figures.get("client") or {}, *metrics, *adjusted)
+    return all(isinstance(part, dict) for part in parts)
+
+
 def performance(figures: Mapping[str, Any] | None) -> PerformanceSection | None:
     """Figures of a pass; whatever the run did not write is absent."""
     if figures is None:
@@ -86,7 +94,7 @@ def _quantiles(metric: str, raw: Mapping[str, Any], *, failures_as_slowest: bool
         metric=metric,
         unit=str(raw.get("unit", "ms")),
         failures_as_slowest=failures_as_slowest,
-        count=int(raw.get("count") or 0),
+        count=int(_number(raw, "count") or 0),
         **{name: _number(raw, name) for name in STATISTICS},
     )
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from foreword.cache.rules import HitRule
+from foreword.collect.records import Integer
 from foreword.errors import DataError
 from foreword.terms import Pass, Reason, RequestClass, Status
 
@@ -117,13 +118,13 @@ class PlanRow(msgspec.Struct, frozen=True):
 
     request_id: str
     prefix_group_id: str
-    input_len: int
-    planned_prefix_len: int
-    expected_hit_len: int
-    planned_dp_id: int | None = None
-    cached_watermark_after: int | None = None
-    expected_hit_len_cold: int | None = None
-    expected_hit_len_hot: int | None = None
+    input_len: Integer
+    planned_prefix_len: Integer
+    expected_hit_len: Integer
+    planned_dp_id: Integer | None = None
+    cached_watermark_after: Integer | None = None
+    expected_hit_len_cold: Integer | None = None
+    expected_hit_len_hot: Integer | None = None
     request_class: RequestClass | None = None
 
 
@@ -167,7 +168,7 @@ class PassCounters(msgspec.Struct, frozen=True):
 class UsageSample(msgspec.Struct, frozen=True):
     """One reading of the cache's fill while the run went on."""
 
-    t_ns: int
+    t_ns: Integer
     pass_name: Pass | None = msgspec.field(name="pass", default=None)
     kv_cache_usage: float | None = None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from foreword.collect.records import Integer
 from foreword.run.privacy import server_words
 from foreword.run.sse import SseOverflowError, SseParser
 from foreword.run.transport import HTTP_OK, ErrorKind, Exchange, Failure
@@ -82,12 +83,12 @@ class _Choice(msgspec.Struct):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Integer | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Integer | None = None
+    completion_tokens: Integer | None = None
     prompt_tokens_details: _Details | None = None
 
 

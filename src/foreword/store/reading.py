@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from foreword.cache.rules import HitRule
+from foreword.collect.records import Integer
 from foreword.errors import DataError
 from foreword.simulate.validate import Layout, Metadata, Problem
 from foreword.store.dataset import DATA, MANIFEST, METADATA, WARMUP
@@ -63,18 +64,18 @@ class MetadataRow(msgspec.Struct):
 
     request_id: str
     prefix_group_id: str
-    planned_dp_id: int
-    input_len: int
-    planned_prefix_len: int
-    order_index: int
-    cached_watermark_before: int
-    expected_hit_len: int
-    cached_watermark_after: int
-    new_cached_len: int
-    divergence_len: int
-    suffix_len: int
-    expected_hit_len_cold: int
-    expected_hit_len_hot: int
+    planned_dp_id: Integer
+    input_len: Integer
+    planned_prefix_len: Integer
+    order_index: Integer
+    cached_watermark_before: Integer
+    expected_hit_len: Integer
+    cached_watermark_after: Integer
+    new_cached_len: Integer
+    divergence_len: Integer
+    suffix_len: Integer
+    expected_hit_len_cold: Integer
+    expected_hit_len_hot: Integer
     request_class: str
     expected_hit_ratio: float
     prompt_fingerprint: str = ""
@@ -113,6 +114,8 @@ def read_manifest(dataset: Path) -> tuple[dict[str, Any], Layout]:
     for name, kind in (("config", dict), ("tokenizer", dict), ("groups", list)):
         if not isinstance(manifest.get(name), kind):
             raise DataError(f"{dataset / MANIFEST}: {name} is missing or damaged", field=name)
+    if not all(isinstance(group, dict) for group in manifest["groups"]):
+        raise DataError(f"{dataset / MANIFEST}: groups is damaged", field="groups")
     try:
         PromptFormat(manifest["prompt_format"])
         layout = Layout(
@@ -138,6 +141,8 @@ def digest_problems(dataset: Path, manifest: dict[str, Any]) -> Iterator[Problem
         path = dataset / name
         if not path.is_file():
             yield Problem(name, "file", "is missing")
+        elif not isinstance(facts, dict):
+            yield Problem(MANIFEST, f"files.{name}", "is damaged")
         elif path.stat().st_size != facts.get("bytes"):
             yield Problem(name, "bytes", f"the manifest says {facts.get('bytes')}, the file has {path.stat().st_size}")
         elif _sha256(path) != facts.get("sha256"):

@@ -106,7 +106,7 @@ def test_passes_may_be_a_mapping(make_run: MakeRun) -> None:
     assert load_record(folder).performance[Pass.COLD]["qps"] == 48.3
 
 
-@pytest.mark.parametrize("passes", ['"cold"', '[{"pass": "lukewarm"}]', '[{"qps": 1}]'])
+@pytest.mark.parametrize("passes", ['"cold"', '[{"pass": "lukewarm"}]', '[{"qps": 1}]', '[{"pass": []}]'])
 def test_a_section_must_say_which_pass_it_is(make_run: MakeRun, passes: str) -> None:
     """Figures without a pass are damaged data."""
     folder = make_run()
@@ -114,6 +114,30 @@ def test_a_section_must_say_which_pass_it_is(make_run: MakeRun, passes: str) -> 
     path.write_text('{"schema_version": 1, "passes": ' + passes + "}")
 
     with pytest.raises(DataError, match=r"performance_metrics\.json is damaged"):
+        load_record(folder)
+
+
+@pytest.mark.parametrize("part", ['"ITL": "99"', '"TTFT": {"failure_adjusted": 1}', '"counts": [1]', '"client": "x"'])
+def test_figures_of_another_shape_are_damaged_data(make_run: MakeRun, part: str) -> None:
+    """A part that should be an object and is none is told, not stumbled over."""
+    folder = make_run()
+    path = folder / "runtime/performance_metrics.json"
+    path.write_text('{"schema_version": 1, "passes": [{"pass": "cold", ' + part + "}]}")
+
+    with pytest.raises(DataError, match="another shape"):
+        load_record(folder)
+
+
+@pytest.mark.parametrize("name", ["dataset/request_metadata.jsonl", "runtime/request_results.jsonl"])
+def test_a_number_beyond_all_arrays_is_damaged_data(make_run: MakeRun, name: str) -> None:
+    """An integer that no 64-bit column holds is named by its line."""
+    folder = make_run()
+    path = folder / name
+    lines = path.read_text().splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), "input_len": 2**70})
+    path.write_text("\n".join(lines) + "\n")
+
+    with pytest.raises(DataError, match=r"jsonl:2"):
         load_record(folder)
 
 

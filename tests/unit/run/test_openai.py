@@ -161,9 +161,9 @@ def test_absent_is_not_zero(details: dict[str, Any], cached: int | None) -> None
     assert answer.failure is None
 
 
-@pytest.mark.parametrize("cached", [9, -1])
+@pytest.mark.parametrize("cached", [9, -1, 2**70])
 def test_impossible_usage_is_a_failure(cached: int) -> None:
-    """More cached tokens than prompt tokens, or fewer than none, is no measurement."""
+    """More cached tokens than prompt tokens, fewer than none, or a number beyond all bounds, is no measurement."""
     answer = read_answer(
         exchange((10, text("a", "length")), (11, usage(8, 1, prompt_tokens_details={"cached_tokens": cached})), DONE)
     )

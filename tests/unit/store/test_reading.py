@@ -121,6 +121,20 @@ def test_a_row_of_another_shape_is_named_by_file_line_and_request(row: dict[str,
     assert failure.value.request_id == "r0000009"
 
 
+def test_a_number_beyond_all_arrays_is_named(tmp_path: Path) -> None:
+    """An integer that no 64-bit column holds is damage of its line, not a crash."""
+    names = (
+        "planned_dp_id", "input_len", "planned_prefix_len", "order_index", "cached_watermark_before",
+        "cached_watermark_after", "new_cached_len", "divergence_len", "suffix_len", "expected_hit_len_cold",
+        "expected_hit_len_hot",
+    )  # fmt: skip
+    texts = {"request_id": "r0", "prefix_group_id": "A", "request_class": "full hit", "expected_hit_ratio": 0.5}
+    row = dict.fromkeys(names, 0) | texts | {"expected_hit_len": 2**70}
+
+    with pytest.raises(DataError, match=r"request_metadata\.jsonl:1"):
+        read_columns(folder_with(tmp_path, request_metadata__jsonl=json.dumps(row) + "\n"), group_ids=["A"])
+
+
 def test_the_metadata_becomes_columns(tmp_path: Path) -> None:
     """Numbers stand in arrays in file order; groups are numbered as the manifest lists them."""
     numbers = (
