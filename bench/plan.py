@@ -1,8 +1,8 @@
 """Planner alone, on one core: 1,000,000 requests in 1, 3 and 1,000 lanes, fixed and spread lengths.
 
-Beside each time stands a plain baseline from the same run: a bisection of one ratio in pure Python that walks every
-request at every step, without the exact closing step. It is run on 1/100 of the requests and its time is scaled by 100.
-The times are of ``plan_prefixes``; ``planning.py`` times a whole design.
+The design is all that comes before content: lengths, groups, order, prefixes, prediction and verdict; the planner is
+its ``plan_prefixes``. Beside them stands a plain baseline from the same run: a bisection of one ratio in pure Python
+that walks every request at every step, without the exact closing step, on 1/100 of the requests, its time scaled.
 
     python bench/plan.py [--requests 1000000] [--rounds 3]
 """
@@ -12,32 +12,41 @@ from __future__ import annotations
 import argparse
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from foreword.config.lengths import FixedLength, TruncatedNormalLength
-from foreword.workload.lengths import sample_lengths
-from foreword.workload.plan import Aim, Prompts, plan_prefixes
+from foreword.cache.rules import HitRule
+from foreword.config.dataset import ROOT, DatasetConfig
+from foreword.simulate.design import Facts, design
+from foreword.workload.plan import Aim, plan_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from foreword.workload.plan import Prompts
 
 BLOCK_SIZE = 16
 TARGET = Fraction(6, 10)
 SHARE = 100
 STEPS = 40
-LAWS: dict[str, FixedLength | TruncatedNormalLength] = {
-    "fixed": FixedLength(mode="fixed", value=1024),
-    "spread": TruncatedNormalLength(mode="truncated_normal", min=128, max=4096, mean=1024, std=512),
+FACTS = Facts(BLOCK_SIZE, HitRule.CAP_THEN_FLOOR)
+LENGTHS: dict[str, dict[str, Any]] = {
+    "fixed": {"mode": "fixed", "value": 1024},
+    "spread": {"mode": "truncated_normal", "min": 128, "max": 4096, "mean": 1024, "std": 512},
 }
 
 
-def prompts_of(requests: int, lanes: int, lengths: str) -> Prompts:
-    """Prompts that take turns between lanes; a lane is a group of one shared cache."""
-    lane = np.arange(requests, dtype=np.int64) % lanes
-    size = sample_lengths(LAWS[lengths], requests, key=1).tokens
-    return Prompts(size, lane, lane, np.zeros_like(lane), BLOCK_SIZE, BLOCK_SIZE)
+def config_of(requests: int, lanes: int, lengths: str) -> DatasetConfig:
+    """A progressive data set whose equal groups take turns; a lane is a group of one shared cache."""
+    document = {
+        "dataset_id": f"bench-{lanes}-{lengths}",
+        "request_count": requests,
+        "block_size": BLOCK_SIZE,
+        "input_length": LENGTHS[lengths],
+        "target": {"hit_ratio": float(TARGET)},
+        "prefix": {"mode": "multi_prefix", "group_count": lanes} if lanes > 1 else {"mode": "single_prefix"},
+        "request_order": {"across_group": "interleave"},
+    }
+    return DatasetConfig.parse(document, root=ROOT)
 
 
 def miss_tokens(prompts: Prompts, prefix_len: list[int]) -> float:
@@ -77,15 +86,18 @@ def best_time(work: Callable[[], object], rounds: int) -> float:
 
 def row(requests: int, lanes: int, lengths: str, rounds: int) -> str:
     """One line of the table; the plan is checked to be within half a block."""
-    prompts, order = prompts_of(requests, lanes, lengths), np.arange(requests)
+    config = config_of(requests, lanes, lengths)
+    planned = design(config, FACTS)
+    small = design(config_of(max(requests // SHARE, lanes), lanes, lengths), FACTS).prompts
     aim = Aim((TARGET,), per_group=False, warm=False)
-    small = prompts_of(max(requests // SHARE, lanes), lanes, lengths)
-    taken = best_time(lambda: plan_prefixes(prompts, aim, order=order), rounds)
+    whole = best_time(lambda: design(config, FACTS), rounds)
+    taken = best_time(lambda: plan_prefixes(planned.prompts, aim, order=planned.order), rounds)
     plain = best_time(lambda: plain_plan(small), 1) * requests / len(small.input_len)
-    missed = miss_tokens(prompts, plan_prefixes(prompts, aim, order=order).prefix_len.tolist())
+    plan = plan_prefixes(planned.prompts, aim, order=planned.order)
+    missed = miss_tokens(planned.prompts, plan.prefix_len.tolist())
     if missed > BLOCK_SIZE / 2:
         raise SystemExit(f"{lanes} lanes, {lengths}: the plan is {missed} tokens off")
-    return f"| {lanes:,} | {lengths} | {taken:.2f} | {plain:.1f} | {plain / taken:.0f} | {missed:.1f} |"
+    return f"| {lanes:,} | {lengths} | {whole:.2f} | {taken:.2f} | {plain:.1f} | {plain / taken:.0f} | {missed:.1f} |"
 
 
 def main() -> None:
@@ -95,10 +107,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"{options.requests:,} requests, best of {options.rounds}; baseline on 1/{SHARE} of them, scaled")
-    print("| lanes | lengths | planner, s | plain Python bisection, s (scaled) | ratio | miss, tokens |")
-    print("|---|---|---|---|---|---|")
+    print("| lanes | lengths | design, s | planner, s | plain Python bisection, s (scaled) | ratio | miss, tokens |")
+    print("|---|---|---|---|---|---|---|")
     for lanes in (1, 3, 1000):
-        for lengths in LAWS:
+        for lengths in LENGTHS:
             print(row(options.requests, lanes, lengths, options.rounds), flush=True)
 
 
