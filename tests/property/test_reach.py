@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -17,6 +17,8 @@ from foreword.workload.reach import reach_of, suggestions
 from tests.support.planning import bounds_of, hits_of, maxima, prompt_sets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from foreword.terms import IntArray
 
 _MOST_PLANS = 400
@@ -80,22 +82,28 @@ def _changed(prompts: Prompts, field: str, text: str) -> Prompts | None:
     """The prompts that a suggestion speaks of, rebuilt from its sentence."""
     number = int("".join(character for character in text if character.isdigit()) or 0)
     groups = int(prompts.group.max()) + 1
-    match field:
-        case "request_count":
-            index = np.arange(number) % len(prompts.input_len)
-            names = ("input_len", "group", "lane", "domain")
-            return replace(prompts, **{name: getattr(prompts, name)[index] for name in names})
-        case "prefix.groups":
-            group = prompts.group % number
-            return replace(prompts, group=group, lane=prompts.domain * groups + group)
-        case "routing.cache_scope":
-            return replace(prompts, domain=np.zeros_like(prompts.domain), lane=prompts.group)
-        case "prefix.minimum_non_shared_length":
-            return replace(prompts, minimum_non_shared=number)
-        case "input_length":
-            return replace(prompts, input_len=np.full_like(prompts.input_len, number))
-        case _:
-            return None
+    index = np.arange(number) % len(prompts.input_len)
+    changes: dict[str, Callable[[], dict[str, Any]]] = {
+        "request_count": lambda: {
+            name: getattr(prompts, name)[index] for name in ("input_len", "group", "lane", "domain")
+        },
+        "prefix.groups": lambda: {
+            "group": prompts.group % number,
+            "lane": prompts.domain * groups + prompts.group % number,
+        },
+        "routing.cache_scope": lambda: {"domain": np.zeros_like(prompts.domain), "lane": prompts.group},
+        "prefix.minimum_non_shared_length": lambda: {"minimum_non_shared": number},
+        "input_length": lambda: {"input_len": _lengths_of(prompts, text, number)},
+        "block_size": lambda: {"block_size": number},
+    }
+    return replace(prompts, **changes[field]()) if field in changes else None
+
+
+def _lengths_of(prompts: Prompts, text: str, number: int) -> IntArray:
+    if "times" not in text:
+        return np.full_like(prompts.input_len, number)
+    factor = Fraction(text.split()[2])
+    return np.asarray([int(length * factor) for length in prompts.input_len.tolist()], dtype=np.int64)
 
 
 @settings(max_examples=40)

@@ -53,7 +53,6 @@ def _proof_line(report: dict[str, dict[str, int | str]]) -> str:
     proof = report["reencode"]
     if proof["level"] == "ids":
         return "\n  proof             prompts of token ids: lengths, shared prefixes and first private blocks checked"
-    return (
-        f"\n  proof             {proof['checked']:,} prompts re-encoded ({proof['level']}), "
-        f"{proof['checked_full']:,} of them in full, {proof['wrong']:,} wrong"
-    )
+    joints = f"{proof['checked']:,} joints and " if proof["level"] == "window" else ""
+    full = f"{proof['checked_full']:,} prompts encoded again in full"
+    return f"\n  proof             {joints}{full}, {proof['wrong']:,} wrong"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from foreword.config.base import ConfigModel
 from foreword.config.lengths import Count, FixedLength, LengthLaw, Natural
@@ -16,8 +16,17 @@ from foreword.terms import CacheScope, Engine, ExecutionMode, PromptFormat, Sema
 ROOT = "prefix_cache_dataset"
 DEFAULT_OUTPUT_TOKENS = 16
 DEFAULT_GROUP = "default"
+_ALL_PERCENT = 100
 
-Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+def _no_percentage(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1 < value <= _ALL_PERCENT:
+        message = f"is a ratio between 0 and 1: write {value / _ALL_PERCENT:g} for {value:g} %"
+        raise ValueError(message)
+    return value
+
+
+Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), BeforeValidator(_no_percentage)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
@@ -258,7 +267,7 @@ class DatasetConfig(ConfigModel):
     prompt_format: PromptFormat = PromptFormat.COMPLETIONS_TEXT
     tokenizer: str = "builtin"
     model: str | None = None
-    isolation: Literal["none", "salt", "reset", "nonce"] | None = None
+    isolation: Literal["none", "salt", "reset"] | None = None
     seed_scope: Literal["target", "content"] = "target"
     privacy: PrivacyConfig = PrivacyConfig()
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from foreword.simulate.documents import validation_document
 from foreword.simulate.verdict import percent
+from foreword.terms import ExecutionMode
+from foreword.workload.order import send_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ def plan_document(design: Design) -> dict[str, Any]:
 def plan_text(design: Design) -> str:
     """Verdict, the ladder as far as it goes, lengths and groups."""
     document = plan_document(design)
-    parts = (_verdict_lines(design), _ladder_lines(design), _length_lines(document), _group_lines(document))
+    parts = (_verdict_lines(design), _ladder_lines(design), _length_lines(design, document), _group_lines(document))
     return "\n".join(line for part in parts for line in part)
 
 
@@ -48,7 +50,7 @@ def _ladder_lines(design: Design) -> list[str]:
     ]
 
 
-def _length_lines(document: dict[str, Any]) -> list[str]:
+def _length_lines(design: Design, document: dict[str, Any]) -> list[str]:
     lengths = document["lengths"]
     spread = "  ".join(f"P{rank} {lengths[f'p{rank}']:,.0f}" for rank in (50, 90, 95, 99))
     classes = ", ".join(f"{count:,} {kind}" for kind, count in document["request_classes"].items() if count)
@@ -57,20 +59,33 @@ def _length_lines(document: dict[str, Any]) -> list[str]:
         "",
         f"  lengths           {span}, mean {lengths['mean']:,.1f}  {spread}",
         f"  request classes   {classes}",
+        f"  sent              {_sent(design)}",
     ]
+
+
+def _sent(design: Design) -> str:
+    """The passes of a run and the send order, as they are after defaults."""
+    config = design.config
+    order = send_order(config.request_order, progressive=config.execution_mode is ExecutionMode.PROGRESSIVE_PREFIX_FILL)
+    way = order.whole or (f"{order.within} within groups" if len(design.groups.ids) > 1 else order.within)
+    across = "" if order.whole or len(design.groups.ids) == 1 else f", {order.across} across"
+    return f"{config.execution_mode}; order {way}{across}"
 
 
 def _group_lines(document: dict[str, Any]) -> list[str]:
     groups: Sequence[dict[str, Any]] = document["groups"]
-    width = max(len("group"), *(len(group["group_id"]) for group in groups[:_MOST_GROUPS]))
-    lines = ["", f"  {'group':{width}}  requests   master tokens   designed   reachable"]
-    for group in groups[:_MOST_GROUPS]:
+    shown = groups[:_MOST_GROUPS]
+    width = max(len("group"), *(len(group["group_id"]) for group in shown))
+    ranked = any(group["planned_dp_ids"] not in ([], [0]) for group in groups)
+    lines = ["", f"  {'group':{width}}  requests   master tokens   designed   reachable{'   ranks' if ranked else ''}"]
+    for group in shown:
         designed, reachable = (
             "-" if ratio is None else percent(ratio)
             for ratio in (group["designed_hit_ratio"], group["max_reachable_hit_ratio"])
         )
         counts = f"{group['request_count']:>8,}   {group['master_prefix_len']:>13,}"
-        lines.append(f"  {group['group_id']:{width}}  {counts}   {designed:>8}   {reachable:>9}")
+        ranks = f"   {', '.join(map(str, group['planned_dp_ids']))}" if ranked else ""
+        lines.append(f"  {group['group_id']:{width}}  {counts}   {designed:>8}   {reachable:>9}{ranks}")
     if len(groups) > _MOST_GROUPS:
         lines.append(f"  and {len(groups) - _MOST_GROUPS:,} more groups")
     return lines

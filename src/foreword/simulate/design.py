@@ -46,6 +46,7 @@ class GroupDesign:
 
     group_id: str
     request_count: int
+    planned_dp_ids: tuple[int, ...]
     master_prefix_len: int
     input_tokens: int
     target_hit_tokens: int
@@ -125,10 +126,11 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
     prediction = predict(prompts, plan.prefix_len, order=order, rule=facts.rule)
     reach = reach_of(prompts, warm=aim.warm, nested=aim.nested)
     target = _global_target(aim, prompts)
-    by_group = _by_group(config, groups, prompts, plan, (order, prediction))
+    by_group = _by_group(config, groups, prompts, plan, (order, prediction, lanes.dp))
     verdict = _verdict(config, prompts, reach, prediction, (target, by_group))
-    unreachable = verdict.reason is Reason.TARGET_UNREACHABLE and config.planning.reachability_check
-    wanted = suggestions(prompts, target, aim=aim) if unreachable else []
+    wanted = (
+        _suggestions(prompts, aim, verdict=verdict, by_group=by_group) if config.planning.reachability_check else []
+    )
     warnings = (*sample.notes, *_warnings(config, groups, prompts, route))
     return Design(
         config, facts, sample, output_len, groups, route, lanes, prompts, plan, order, prediction, reach, target,
@@ -243,9 +245,13 @@ def _global_target(aim: Aim, prompts: Prompts) -> Fraction:
 
 
 def _by_group(
-    config: DatasetConfig, groups: Groups, prompts: Prompts, plan: PrefixPlan, sent: tuple[IntArray, Prediction]
+    config: DatasetConfig,
+    groups: Groups,
+    prompts: Prompts,
+    plan: PrefixPlan,
+    sent: tuple[IntArray, Prediction, IntArray],
 ) -> tuple[GroupDesign, ...]:
-    order, prediction = sent
+    order, prediction, dp = sent
     count, warm = len(groups.ids), config.target.semantics is Semantics.STATIC_PREFIX_RATIO
     shared = prediction.cold_hit if designed_cold(config) else prediction.hot_hit
     planned = prediction.hot_hit if warm else prediction.cold_hit
@@ -263,6 +269,7 @@ def _by_group(
         GroupDesign(
             group_id=groups.ids[g],
             request_count=int(groups.sizes[g]),
+            planned_dp_ids=tuple(np.unique(dp[groups.of_request == g]).tolist()),
             master_prefix_len=int(masters[g]),
             input_tokens=int(tokens[g]),
             target_hit_tokens=int(targets[g]),
@@ -290,17 +297,46 @@ def _group_verdicts(
         return [None] * len(groups.ids)
     aim, tolerance = _aim(config, groups), Tolerance.of(config)
     return [
-        judge(
-            target=aim.targets[g],
-            achieved=Fraction(int(hits[g]), reach.input_tokens),
-            reach=reach,
-            block_size=prompts.block_size,
-            tolerance=tolerance,
+        _named(
+            groups.ids[g],
+            judge(
+                target=aim.targets[g],
+                achieved=Fraction(int(hits[g]), reach.input_tokens),
+                reach=reach,
+                block_size=prompts.block_size,
+                tolerance=tolerance,
+            ),
         )
         if reach is not None
         else None
         for g, reach in enumerate(reaches)
     ]
+
+
+def _named(group_id: str, verdict: Verdict) -> Verdict:
+    return replace(verdict, message=f"group {group_id}: {verdict.message}")
+
+
+def _suggestions(
+    prompts: Prompts, aim: Aim, *, verdict: Verdict, by_group: tuple[GroupDesign, ...]
+) -> list[Suggestion]:
+    """What would make an unreachable target reachable: for the set, or for each group that misses its own."""
+    if not aim.per_group:
+        unreachable = verdict.reason is Reason.TARGET_UNREACHABLE
+        return suggestions(prompts, aim.targets[0], aim=aim) if unreachable else []
+    found = []
+    for index, group in enumerate(by_group):
+        if group.verdict is not None and group.verdict.reason is Reason.TARGET_UNREACHABLE:
+            own = suggestions(_only(prompts, index), aim.targets[index], aim=aim)
+            found += [replace(item, text=f"group {group.group_id} {item.text}") for item in own]
+    return found
+
+
+def _only(prompts: Prompts, group: int) -> Prompts:
+    """One group's prompts as a set of their own."""
+    mine = prompts.group == group
+    input_len, domain = prompts.input_len[mine], prompts.domain[mine]
+    return replace(prompts, input_len=input_len, group=np.zeros_like(domain), lane=domain, domain=domain)
 
 
 def _ceiling(reach: Reach | None) -> float | None:

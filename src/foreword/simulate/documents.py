@@ -186,6 +186,7 @@ def _group_row(group: GroupDesign, *, designed_cold: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "group_id": group.group_id,
         "request_count": group.request_count,
+        "planned_dp_ids": list(group.planned_dp_ids),
         "master_prefix_len": group.master_prefix_len,
         "input_tokens": group.input_tokens,
         "target_hit_tokens": group.target_hit_tokens,

@@ -98,7 +98,7 @@ def _reason(target: Fraction, deviation: Fraction, reach: Reach, tolerance: Tole
 def _message(
     reason: Reason, target: Fraction, achieved: Fraction, reach: Reach, *, block_size: int, tolerance: Tolerance
 ) -> str:
-    points = f"{abs(float(achieved - target)) * 100:.4f} points"
+    points = f"{abs(float(achieved - target)) * 100:.4f} pp"
     match reason:
         case Reason.OK:
             return f"designed {percent(achieved)} for a target of {percent(target)}, {points} apart"

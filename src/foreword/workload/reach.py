@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from foreword.workload.plan import Aim, Prompts
 
 _MOST_REQUESTS = 4_000_000
+_SAME_PERCENT, _LONGEST_PERCENT = 100, 6400
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def suggestions(prompts: Prompts, target: Fraction, *, aim: Aim) -> list[Suggest
     """Changes that would make an unreachable target reachable, the least intrusive of each kind."""
     search = _Search(prompts, target, warm=aim.warm, nested=aim.nested)
     found = [search.more_requests(), search.fewer_groups(), search.one_domain(), search.shorter_private()]
-    found += [search.equal_lengths(), search.warmed()]
+    found += [search.equal_lengths(), search.longer(), search.smaller_blocks(), search.warmed()]
     return [suggestion for suggestion in found if suggestion is not None]
 
 
@@ -151,12 +152,33 @@ class _Search:
         equal = replace(self.prompts, input_len=np.full_like(lengths, mean))
         return self._suggestion("input_length", f"with all prompts {mean:,} tokens long", equal)
 
+    def longer(self) -> Suggestion | None:
+        """Smallest factor on all lengths, in percent, that reaches the target."""
+        if self._reaches(self.prompts) or not self._reaches(self._scaled(_LONGEST_PERCENT)):
+            return None
+        percent = _smallest(_SAME_PERCENT, _LONGEST_PERCENT, lambda factor: self._reaches(self._scaled(factor)))
+        lengths = self._scaled(percent).input_len
+        mean = int(lengths.sum()) // len(lengths)
+        same = int(lengths.min()) == int(lengths.max())
+        text = f"with prompts of {mean:,} tokens" if same else f"with prompts {percent / 100:g} times as long"
+        return self._suggestion("input_length", text, self._scaled(percent))
+
+    def smaller_blocks(self) -> Suggestion | None:
+        """Largest half, quarter, ... of the block size that reaches the target."""
+        size = self.prompts.block_size // 2
+        while size >= 1 and not self._reaches(self._in_blocks(size)):
+            size //= 2
+        if size < 1:
+            return None
+        return self._suggestion("block_size", f"with block_size {size}, if the engine can", self._in_blocks(size))
+
     def warmed(self) -> Suggestion | None:
         """A warm-up before the measured pass."""
         if self.warm:
             return None
         ceiling = reach_of(self.prompts, warm=True, nested=self.nested).ceiling
-        return Suggestion("execution.mode", "warmed", float(ceiling)) if ceiling >= self.target else None
+        text = "warmed (target.semantics: static_prefix_ratio)"
+        return Suggestion("target.semantics", text, float(ceiling)) if ceiling >= self.target else None
 
     def _suggestion(self, field: str, text: str, prompts: Prompts) -> Suggestion | None:
         ceiling = self._ceiling(prompts)
@@ -176,6 +198,15 @@ class _Search:
     def _regrouped(self, count: int) -> Prompts:
         group = self.prompts.group % count
         return replace(self.prompts, group=group, lane=self.prompts.domain * count + group)
+
+    def _scaled(self, percent: int) -> Prompts:
+        return replace(self.prompts, input_len=self.prompts.input_len * percent // 100)
+
+    def _in_blocks(self, size: int) -> Prompts:
+        """The same prompts in smaller blocks; a private part of one block shrinks with them."""
+        private = self.prompts.minimum_non_shared
+        kept = size if private == self.prompts.block_size else private
+        return replace(self.prompts, block_size=size, minimum_non_shared=kept)
 
     def _private(self, tokens: int) -> Prompts:
         return replace(self.prompts, minimum_non_shared=tokens)

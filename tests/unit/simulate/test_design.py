@@ -100,7 +100,7 @@ def test_four_requests_cannot_reach_sixty_percent() -> None:
     assert (made.verdict.status, made.verdict.reason) == (Status.FAIL, Reason.TARGET_UNREACHABLE)
     assert made.designed == made.reach.ceiling == Fraction(5936, 10_000)
     assert "59.36 %" in made.verdict.message
-    assert {"request_count", "execution.mode"} <= {offer.field for offer in made.suggestions}
+    assert {"request_count", "target.semantics"} <= {offer.field for offer in made.suggestions}
     reachable = _designed(request_count=4, input_length=explicit, target={"hit_ratio": 0.5936})
     assert (reachable.designed, reachable.verdict.status) == (Fraction(5936, 10_000), Status.PASS)
 
