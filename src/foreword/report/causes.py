@@ -140,10 +140,12 @@ def _external_tier(evidence: Evidence) -> CauseCheck:
 
 
 def _metric_unit(evidence: Evidence) -> CauseCheck:
-    """Counters in blocks are one block size too small."""
+    """Counters in blocks are one block size too small; counters that are absent have no unit."""
+    queries, size = evidence.counters.queries_delta, evidence.server.block_size
+    if queries is None and evidence.counters.hits_delta is None:
+        return _open(Cause.METRIC_UNIT, "no_counters")
     if not evidence.counters.in_tokens:
         return _found(Cause.METRIC_UNIT, "not_tokens")
-    queries, size = evidence.counters.queries_delta, evidence.server.block_size
     counted = int(evidence.input_tokens[evidence.results.ok].sum())
     if not queries or not counted:
         return _open(Cause.METRIC_UNIT, "no_counters")

@@ -110,6 +110,17 @@ def test_counters_in_blocks_are_not_taken_for_tokens(make_run: MakeRun) -> None:
     assert section.endpoints == ()
 
 
+def test_a_page_that_is_gone_is_absent_not_another_unit(make_run: MakeRun) -> None:
+    """Counters of an endpoint that stopped answering say nothing: their unit is no cause of a difference."""
+    gone = {"endpoints": [], "queries_delta": None, "hits_delta": None, "prompt_tokens_delta": None, "unit": None}
+    gone["missing"] = [{"url_index": 0}]
+    document = edited(make_run(RunShape(residual_tokens=48)), METRICS, gone, first_pass=True)
+
+    checks = {check.cause: check.finding for check in document.passes[0].ladder.checks}
+    assert checks[Cause.METRIC_UNIT] is Finding.OPEN
+    assert checks[Cause.RESTART] is Finding.OPEN
+
+
 def test_evicted_tokens_are_the_cause_that_is_found(make_run: MakeRun) -> None:
     """A server that counts evictions settles whether capacity took hits away."""
     run = make_run(RunShape(in_flight=4, lost_visibility=True))
