@@ -46,7 +46,9 @@ def _config_error(problem: ErrorDetails, *, root: str, model: type[BaseModel]) -
         case "missing":
             return ConfigError(f"{path}: required, but not given", field=path)
         case "union_tag_not_found":
-            return ConfigError(f"{path}.mode: required, but not given", field=f"{path}.mode")
+            discriminator = problem["ctx"]["discriminator"].strip("'")
+            path = f"{path}.{discriminator}"
+            return ConfigError(f"{path}: required, but not given", field=path)
         case _:
             reason = problem["msg"].removeprefix("Value error, ")
             return ConfigError(f"{path}: {reason}{_shown(problem['input'])}", field=path)
@@ -86,8 +88,7 @@ def _walk(model: type[BaseModel], location: tuple[str | int, ...], *, unknown_ke
 
 
 def _is_variant(model: type[BaseModel], tag: str) -> bool:
-    field = model.model_fields.get("mode")
-    return field is not None and get_args(field.annotation) == (tag,)
+    return any(get_args(field.annotation) == (tag,) for field in model.model_fields.values())
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:
