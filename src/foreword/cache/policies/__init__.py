@@ -1,0 +1,1 @@
+"""Who leaves a tier first: one small module a policy behind one interface."""
