@@ -1,0 +1,224 @@
+"""The replay: a trace, or another simulator, against groups of instances with tiered caches (spec: replay B2).
+
+>>> from foreword.config.replay import ReplayConfig
+>>> group = {
+...     "group_name": "g",
+...     "quota_capacity": -1,
+...     "used_percentage": 1.0,
+...     "tier_strategy": {"hierarchical_eviction_enabled": False},
+...     "storages": [],
+...     "instances": [
+...         {
+...             "instance_id": "a",
+...             "block_size": 16,
+...             "bytes_per_token": 512,
+...             "eviction_policy_type": "lru",
+...             "eviction_policy_params": {},
+...         }
+...     ],
+... }
+>>> document = {
+...     "trace_file_path": "",
+...     "output_result_path": "",
+...     "eviction_params": {"eviction_mode": 3, "eviction_batch_size_per_instance": 100},
+...     "instance_groups": [group],
+... }
+>>> replay = Replay(ReplayConfig.from_document(document))
+>>> replay.write("a", 1, keys=[11, 12]).written_blocks
+2
+>>> replay.read("a", 2, keys=[11, 12, 13], input_len=50).remote_blocks
+2
+>>> replay.rates("a").hit_ratio
+0.64
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from foreword.cache.group import CacheGroup, Lookup
+from foreword.cache.instance import Tracking
+from foreword.errors import ConfigError, DataError
+from foreword.simulate.schedule import PendingWrites
+from foreword.simulate.series import Series
+from foreword.trace.schema import INT64_MAX, PREFIX_MATCH, RowError, RowKind, RowRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foreword.cache.group import ReadOutcome, WriteOutcome
+    from foreword.cache.instance import InstanceCache
+    from foreword.cache.masks import BlockMask
+    from foreword.cache.table import State
+    from foreword.config.replay import ReplayConfig
+    from foreword.simulate.series import Totals
+    from foreword.trace.schema import TraceRow
+
+STATE_VERSION = 1
+UNKNOWN_INSTANCE = "instance_id: not in the config"
+UNSUPPORTED_QUERY = "query_type: not prefix_match"
+
+
+@dataclass(slots=True)
+class ReplayedInstance:
+    """An instance, the group that it shares capacities with, and what was measured of it."""
+
+    group: CacheGroup
+    cache: InstanceCache
+    series: Series
+    trace_ids: list[str] = field(default_factory=list)
+    paths: list[array[int]] = field(default_factory=list)
+    """Keys of each read, kept for the analysis of templates only."""
+
+    @property
+    def instance_id(self) -> str:
+        """Its name in traces and file names."""
+        return self.cache.config.instance_id
+
+
+class Replay:
+    """State of a replay between rows."""
+
+    def __init__(self, config: ReplayConfig, *, lifecycle: bool = False, templates: bool = False) -> None:
+        self.config = config
+        self.templates = templates
+        tracking = Tracking(lifecycle=lifecycle, tree=templates)
+        self.groups = [CacheGroup(group, config, tracking=tracking) for group in config.instance_groups]
+        self.instances = {
+            cache.config.instance_id: ReplayedInstance(group, cache, Series(len(group.tiers)))
+            for group in self.groups
+            for cache in group.instances
+        }
+        self.skipped: Counter[str] = Counter()
+        self._pending = PendingWrites()
+
+    def feed(self, row: TraceRow) -> None:
+        """Run what is due, then the row. Rows come in the order of their times.
+
+        A row of an unknown instance or query type is skipped and counted; ``RowRefused`` leaves the caches as they are.
+        """
+        self._run_due(row.timestamp_ns)
+        if row.instance_id not in self.instances:
+            self.skipped[UNKNOWN_INSTANCE] += 1
+        elif row.kind is RowKind.WRITE:
+            self.write(row.instance_id, row.timestamp_ns, keys=row.keys, ttl_us=row.ttl_us)
+        elif row.query_type != PREFIX_MATCH:
+            self.skipped[UNSUPPORTED_QUERY] += 1
+        else:
+            self._feed_read(row)
+
+    def finish(self) -> None:
+        """Run all writes that still wait."""
+        self._run_due(None)
+
+    def read(
+        self,
+        instance_id: str,
+        timestamp_ns: int,
+        *,
+        keys: Sequence[int],
+        input_len: int,
+        block_mask: BlockMask = 0,
+        trace_id: str = "",
+    ) -> ReadOutcome:
+        """Look a prompt up: the keys of its full blocks, of ``input_len`` tokens."""
+        at = self._instance(instance_id)
+        _check_lengths(len(keys), input_len, at.cache.config.block_size)
+        outcome = at.group.read(at.cache, Lookup(keys, block_mask, timestamp_ns))
+        cached = sum(sum(each.cache.cached_blocks) for each in self.instances.values())
+        at.series.add_read(timestamp_ns, outcome, blocks=len(keys), input_tokens=input_len, all_cached_blocks=cached)
+        if self.templates:
+            at.trace_ids.append(trace_id)
+            at.paths.append(array("q", keys))
+        return outcome
+
+    def write(self, instance_id: str, timestamp_ns: int, *, keys: Sequence[int], ttl_us: int = 0) -> WriteOutcome:
+        """Cache the blocks of a prompt now."""
+        at = self._instance(instance_id)
+        outcome = at.group.write(at.cache, keys, now=timestamp_ns, ttl_us=ttl_us)
+        at.series.add_write(timestamp_ns, len(keys), new_blocks=outcome.written_blocks)
+        return outcome
+
+    def clear(self, instance_id: str | None = None) -> None:
+        """Empty the caches of one instance or of all; what was measured stays."""
+        for at in self.instances.values() if instance_id is None else [self._instance(instance_id)]:
+            at.cache.clear()
+
+    def rates(self, instance_id: str) -> Totals:
+        """Sums and ratios over the reads of an instance so far."""
+        at = self._instance(instance_id)
+        return at.series.totals(at.cache.config.block_size)
+
+    def save(self) -> State:
+        """Everything, as a document of JSON; loading it and going on gives what one run gives."""
+        return {
+            "schema_version": STATE_VERSION,
+            "config": self._meaning(),
+            "groups": [group.save() for group in self.groups],
+            "pending": self._pending.save(),
+            "skipped": dict(self.skipped),
+            "series": {name: at.series.save() for name, at in self.instances.items()},
+            "reads": {
+                name: [at.trace_ids.copy(), [p.tolist() for p in at.paths]] for name, at in self.instances.items()
+            },
+        }
+
+    def load(self, state: State) -> None:
+        """Become the replay that was saved; ``ConfigError`` where that had another config or recorded other things."""
+        if state.get("schema_version") != STATE_VERSION or state.get("config") != self._meaning():
+            raise ConfigError("the saved state is of another config or version", field="state")
+        for group, saved in zip(self.groups, state["groups"], strict=True):
+            group.load(saved)
+        self._pending.load(state["pending"])
+        self.skipped = Counter(state["skipped"])
+        for name, at in self.instances.items():
+            at.series.load(state["series"][name])
+            trace_ids, paths = state["reads"][name]
+            at.trace_ids, at.paths = list(trace_ids), [array("q", keys) for keys in paths]
+
+    def _meaning(self) -> State:
+        """What the config and the records asked for say, but for where files are."""
+        document = self.config.model_dump(mode="json", exclude={"trace_file_path", "output_result_path"})
+        records = {at.cache.lifecycle is not None for at in self.instances.values()}
+        return {**document, "lifecycle": True in records, "templates": self.templates}
+
+    def _feed_read(self, row: TraceRow) -> None:
+        due_ns = row.timestamp_ns + self.config.trace_replay.write_delay_ns
+        delayed = row.kind is RowKind.REQUEST
+        if delayed and due_ns > INT64_MAX:
+            raise RowRefused(RowError(row.line, "timestamp_ns", "its delayed write is due past 64 bits"))
+        try:
+            self.read(
+                row.instance_id,
+                row.timestamp_ns,
+                keys=row.keys,
+                input_len=row.input_len,
+                block_mask=row.block_mask,
+                trace_id=row.trace_id,
+            )
+        except RowRefused as refused:
+            raise RowRefused(refused.error.at(row.line)) from None
+        if delayed:
+            self._pending.add(due_ns, row)
+
+    def _run_due(self, now: int | None) -> None:
+        for write in self._pending.due(now):
+            self.write(write.instance_id, write.due_ns, keys=write.keys, ttl_us=write.ttl_us)
+
+    def _instance(self, instance_id: str) -> ReplayedInstance:
+        at = self.instances.get(instance_id)
+        if at is None:
+            raise DataError(f"no instance is called {instance_id!r}", field="instance_id")
+        return at
+
+
+def _check_lengths(blocks: int, input_len: int, block_size: int) -> None:
+    """Refuse a read without tokens, or with more keys than its tokens fill."""
+    if input_len <= 0:
+        raise RowRefused(RowError(0, "input_len", "must be positive", str(input_len)))
+    if blocks > input_len // block_size:
+        found = f"{blocks} keys for {input_len} tokens in blocks of {block_size}"
+        raise RowRefused(RowError(0, "keys", "more than input_len fills blocks", found))
