@@ -10,7 +10,7 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreword.cache.rules import HitRule
 from foreword.engines.registry import PROFILES
@@ -20,6 +20,7 @@ from foreword.terms import Engine, PromptFormat, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from foreword.config.dataset import DatasetConfig
     from foreword.config.server import ServerConfig
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from foreword.run.spec import RunOutcome, RunSpec
     from foreword.store.checking import Check
     from foreword.store.dataset import Written
+    from foreword.store.replays import Export
     from foreword.store.tokenizers import LoadedTokenizer
     from foreword.workload.content import ProofLevel
+
+    Hear = Callable[[str, str], AbstractContextManager[Callable[[int, int], None]]]
 
 _WORTH_A_WORKER = 10_000
 
@@ -62,6 +66,21 @@ class Demonstration(NamedTuple):
     design: Design
     outcome: RunOutcome
     report: WrittenReport
+
+
+class Replaying(NamedTuple):
+    """How to replay: folder of the results (``None``: the config's), what to write, whether to go on after errors."""
+
+    output: Path | None
+    export: Export
+    skip_errors: bool = False
+
+
+class Replayed(NamedTuple):
+    """Totals of a replay and the folder of its files."""
+
+    output: Path
+    summary: dict[str, Any]
 
 
 def _unheard(_done: int, _total: int) -> None:
@@ -116,6 +135,26 @@ def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
     from foreword.report.write import write_report
 
     return write_report(run_dir, output)
+
+
+def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
+    """Replay a trace through the caches of a config, and write what it came to; an error leaves no file."""
+    from foreword.simulate.replay import Replay
+    from foreword.simulate.summary import TraceFacts, summarise
+    from foreword.store.replays import load_replay_config, write_replay
+    from foreword.store.traces import TraceSource, load_trace, replay_trace
+
+    config = load_replay_config(config_path)
+    source = TraceSource(config.trace_file_path, skip_errors=asked.skip_errors)
+    with hearing("reading", "bytes") as progress:
+        trace = load_trace(source, progress)
+    replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)
+    with hearing("replaying", "rows") as progress:
+        moved = replay_trace(replayed, trace, source=source, progress=progress)
+    summary = summarise(replayed, TraceFacts(len(trace.rows), moved, trace.refused))
+    output = asked.output or Path(config.output_result_path)
+    write_replay(replayed, summary, output=output, export=asked.export)
+    return Replayed(output, summary)
 
 
 def demo(output: Path | None, hearing: Hearing) -> Demonstration:

@@ -45,6 +45,10 @@ COMMANDS = {
         "Start the built-in OpenAI-compatible server with a real prefix cache.",
         "foreword serve --block-size 16 --capacity-blocks 4096 --port 8000",
     ),
+    "replay": (
+        "Replay a trace of block keys through caches with tiers, policies and quotas.",
+        "foreword replay --config examples/replay_three_tiers.json --output replayed",
+    ),
 }
 """What each command does, and an example of it."""
 

@@ -1,0 +1,92 @@
+"""``foreword replay``: a trace through tiered caches."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from foreword.cli.options import Json, print_json, print_warnings
+from foreword.errors import UsageError
+
+if TYPE_CHECKING:
+    from foreword.flow import Replayed
+
+
+Config = Annotated[Path | None, Parameter(help="Replay config, JSON.")]
+Output = Annotated[Path | None, Parameter(help="Folder of the results, instead of output_result_path.")]
+Series = Annotated[
+    Literal["full", "sampled", "none"], Parameter(help="Rows of the hit-rate CSVs: all, about 1,000, or no file.")
+]
+Lives = Annotated[bool, Parameter(negative="", help="Also write the lives of all blocks.")]
+Templates = Annotated[bool, Parameter(negative="", help="Also write the prefixes that many requests share.")]
+OnError = Annotated[Literal["stop", "skip"], Parameter(help="Stop at a row in error, or count it and go on.")]
+Schema = Annotated[bool, Parameter(negative="", help="Print the JSON schema of the config, and stop.")]
+
+
+def replay(  # noqa: PLR0913 - one parameter a flag
+    *,
+    config: Config = None,
+    output: Output = None,
+    series: Series = "full",
+    lifecycle: Lives = False,
+    templates: Templates = False,
+    on_error: OnError = "stop",
+    print_schema: Schema = False,
+    json: Json = False,
+) -> int:
+    """Replay a trace of block keys through caches with tiers, policies and quotas.
+
+    Writes INSTANCE_hit_rates.csv for each instance, and summary.json.
+    """
+    from foreword.config.replay import json_schema
+
+    if print_schema:
+        print_json(json_schema())
+        return 0
+    if config is None:
+        raise UsageError("replay needs --config", advice="see foreword replay --help")
+    from foreword import flow
+    from foreword.cli.progress import counted
+    from foreword.store.replays import Export, SeriesChoice
+
+    asked = flow.Replaying(output, Export(SeriesChoice(series), lifecycle, templates), skip_errors=on_error == "skip")
+    done = flow.replay(config, asked, hearing=partial(counted, quiet=json))
+    if json:
+        print_json({"output": str(done.output), **done.summary})
+    else:
+        _print_summary(done)
+    print_warnings(_warnings(done.summary))
+    return 0
+
+
+def _print_summary(done: Replayed) -> None:
+    for each in done.summary["instances"]:
+        print(
+            f"{each['instance_id']}: hit ratio {each['hit_ratio']:.6g} "
+            f"({each['hit_tokens']:,} of {each['input_tokens']:,} tokens, {each['reads']:,} reads), "
+            f"{each['cached_blocks']:,} blocks cached, {each['stranded_blocks']:,} stranded"
+        )
+        for index, tier in enumerate(each["tiers"]):
+            blocks = tier["blocks"]
+            print(
+                f"  tier {index} {tier['name']}: hit ratio {tier['hit_ratio']:.6g}, {tier['cached_blocks']:,} blocks, "
+                f"{blocks['promoted']:,} promoted, {blocks['demoted']:,} demoted, {blocks['evicted']:,} evicted, "
+                f"{blocks['expired']:,} expired"
+            )
+    print(f"\nresults: {done.output}")
+
+
+def _warnings(summary: dict[str, Any]) -> list[str]:
+    trace = summary["trace"]
+    warnings = [f"{count:,} rows skipped: {kind}" for kind, count in trace["skipped_by_kind"].items()]
+    if trace["moved_rows"]:
+        warnings.append(f"{trace['moved_rows']:,} rows stood after later ones and were moved")
+    warnings.extend(
+        f"group {group['group_name']}: {group['over_quota_checks']:,} checks left it above a quota"
+        for group in summary["groups"]
+        if group["over_quota_checks"]
+    )
+    return warnings
