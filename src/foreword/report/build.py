@@ -46,9 +46,9 @@ def build_document(record: RunRecord, evidence: Sequence[Evidence]) -> ReportDoc
     target = record.manifest.theoretical_result.target_hit_ratio
     ladders = [climb(rungs(one, target)) for one in evidence]
     sections = tuple(_pass_section(one, ladder, designed) for one, ladder in zip(evidence, ladders, strict=True))
-    main = next(at for at, one in enumerate(evidence) if one.pass_name is designed)
+    main = _main_pass(evidence, designed)
     return ReportDocument(
-        headline=headline(record, evidence[main], ladder=ladders[main]),
+        headline=headline(evidence[main], sections[main], ladder=ladders[main], designed=designed),
         facts=_facts(record),
         notices=notices(record, evidence, sections=sections),
         passes=sections,
@@ -56,6 +56,14 @@ def build_document(record: RunRecord, evidence: Sequence[Evidence]) -> ReportDoc
         lengths=series.lengths(evidence[main].plan),
         watermarks=series.watermarks(evidence[main].plan),
     )
+
+
+def _main_pass(evidence: Sequence[Evidence], designed: Pass) -> int:
+    """Position of the designed pass, or of another one that ran when no request of the designed one was sent."""
+    at = next(at for at, one in enumerate(evidence) if one.pass_name is designed)
+    if evidence[at].results.recorded.any():
+        return at
+    return next((other for other, one in enumerate(evidence) if one.results.ok.any()), at)
 
 
 def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSection:
@@ -88,10 +96,12 @@ def _counts(evidence: Evidence) -> RequestCounts:
     recorded, ok = int(results.recorded.sum()), int(results.ok.sum())
     return RequestCounts(
         planned=len(results.ok),
+        asked=min(len(results.ok), evidence.record.run.max_requests or len(results.ok)),
         succeeded=ok,
         failed=recorded - ok,
         not_sent=len(results.ok) - recorded,
         failures_by_kind=results.failures_by_kind,
+        first_error=results.first_error,
     )
 
 

@@ -89,25 +89,42 @@ class ConstructionVerdict(Model):
     max_reachable_hit_ratio: float | None
 
 
+class Doubt(StrEnum):
+    """Why a run proves nothing about its design."""
+
+    NOT_SENT = "not_sent"
+    NO_SUCCESS = "no_success"
+    FEW_SUCCEEDED = "few_succeeded"
+    BLOCK_SIZE = "block_size"
+    NOT_REPORTED = "not_reported"
+
+
 class RunVerdict(Model):
-    """How well the run meets its design (RFC 3.3.21).
+    """How well the run meets its design (RFC 3.3.21); ``doubt`` says why it is unproven.
 
     Measured is compared with ``design_hit_ratio``: the designed ratio, or, when requests failed or were not sent, the
     design replayed for those that succeeded (``design_replayed``), so that a failure does not look like a miss.
     """
 
     verdict: RuntimeVerdict
+    doubt: Doubt | None
     deviation_points: float | None
     design_hit_ratio: float | None
     design_replayed: bool
     guide_points: float
     guide_case: str
+    block_size_planned: int
+    block_size_reported: int | None
 
 
 class Headline(Model):
-    """The four numbers of the designed pass, and the sentence that sums them up."""
+    """The four numbers of ``pass_name``, and the sentences that sum them up.
+
+    That is the designed pass, unless no request of it was sent and another pass ran.
+    """
 
     pass_name: Pass
+    designed_pass: Pass
     sentence: str
     target_hit_ratio: float
     target_is_informational: bool
@@ -238,13 +255,15 @@ class PerformanceSection(Model):
 
 
 class RequestCounts(Model):
-    """What became of the planned requests."""
+    """What became of the planned requests; ``asked`` are those that a limited run was to send."""
 
     planned: int
+    asked: int
     succeeded: int
     failed: int
     not_sent: int
     failures_by_kind: dict[str, int]
+    first_error: str | None
 
 
 class CumulativeSeries(Model):

@@ -9,9 +9,9 @@ import msgspec
 from foreword.errors import DataError
 from foreword.report.performance import has_shape
 from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, RunRecord
-from foreword.store.dataset import MANIFEST, METADATA
-from foreword.store.reading import lines
-from foreword.store.reading import read_document as read_manifest
+from foreword.store.decoding import read_lines
+from foreword.store.rows import MANIFEST, METADATA
+from foreword.store.rows import read_document as read_dataset_document
 from foreword.store.runs import RunFolder, read_document, read_rows
 from foreword.terms import Pass
 
@@ -38,7 +38,7 @@ def load_record(run_dir: Path) -> RunRecord:
     return RunRecord(
         name=run_dir.resolve().name,
         run=_converted(folder.run, read_document(folder.run), RunFacts),
-        manifest=_converted(folder.dataset / MANIFEST, read_manifest(folder.dataset, MANIFEST), Manifest),
+        manifest=_converted(folder.dataset / MANIFEST, read_dataset_document(folder.dataset, MANIFEST), Manifest),
         plan=_plan(folder.dataset / METADATA),
         results=results,
         row_cut_off=_is_cut_off(folder.requests),
@@ -62,7 +62,7 @@ def _is_cut_off(path: Path) -> bool:
 
 
 def _plan(path: Path) -> tuple[PlanRow, ...]:
-    rows = tuple(lines(path, msgspec.json.Decoder(PlanRow).decode))
+    rows = tuple(read_lines(path, msgspec.json.Decoder(PlanRow).decode))
     if not rows:
         raise DataError(f"{path} holds no request", advice="generate the data set again")
     return rows

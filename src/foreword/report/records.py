@@ -5,6 +5,7 @@ Unknown fields are ignored, so that newer folders stay readable; absent numbers 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from foreword.terms import BoolArray, IntArray
 
 ABSENT = -1
+PRIVATE = re.compile(r"://|@|(?:^|\s)[/~]\w|bearer|\bsk-|secret|password|token=|api.?key", re.IGNORECASE)
 
 Name = TypeVar("Name", str, int)
 
@@ -262,6 +264,7 @@ class PassArrays:
     first_token_ns: IntArray
     done_ns: IntArray
     failures_by_kind: dict[str, int]
+    first_error: str | None
 
     @property
     def ttft_ms(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -328,7 +331,14 @@ def pass_arrays(plan: PlanArrays, rows: Iterable[RequestRow], *, pass_name: Pass
         first_token_ns=_scatter(n, {at: row.first_token_ns for at, row in last.items()}),
         done_ns=_scatter(n, {at: row.done_ns for at, row in last.items()}),
         failures_by_kind=dict(sorted(kinds.items())),
+        first_error=next((_reason(row) for row in last.values() if not row.ok), None),
     )
+
+
+def _reason(row: RequestRow) -> str:
+    """Why a request failed; its kind alone where the server's words could hold an address, a path or a key."""
+    text = row.error or ""
+    return text if text and not PRIVATE.search(text) else row.error_kind or "other"
 
 
 def lane_key(group_id: str | None, dp_id: int | None) -> str:

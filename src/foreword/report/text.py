@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import Remainder, RungName
-from foreword.report.document import Finding, MeasuredBy, Proof
-from foreword.terms import Pass, RuntimeVerdict, Status
+from foreword.report.document import Doubt, Finding, MeasuredBy, Proof
+from foreword.terms import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreword.report.document import ConstructionVerdict, LengthSection, RunVerdict
+    from foreword.report.document import LengthSection
 
 NOT_REPORTED = "not reported"
 NBSP = "\u00a0"
@@ -63,6 +63,12 @@ MEASURED_BY = {
     MeasuredBy.USAGE: "cached tokens of every answer",
     MeasuredBy.COUNTERS: "cache counters of the server",
 }
+
+UNMEASURED = {
+    Doubt.NOT_SENT: "no request of the pass was sent",
+    Doubt.NO_SUCCESS: "no request of the pass succeeded",
+}
+UNPROVEN_HITS = "neither answers nor counters prove the hits"
 
 PROOFS = {Proof.EQUAL: "equal", Proof.DIFFERENT: "differs", Proof.NOT_REPORTED: NOT_REPORTED}
 FINDINGS = {Finding.FOUND: "found", Finding.RULED_OUT: "ruled out", Finding.OPEN: "open"}
@@ -168,32 +174,6 @@ def number(value: float | None) -> str:
         return NOT_REPORTED
     digits = 3 if abs(value) < 1 else max(0, 3 - len(str(int(abs(value)))))
     return f"{value:,.{digits}f}"
-
-
-def sentence(run: RunVerdict, construction: ConstructionVerdict, *, measured: float | None) -> str:
-    """The verdict in one sentence."""
-    built = {
-        Status.PASS: "The data set meets its target",
-        Status.PASS_WITH_WARNING: "The data set meets its target with a warning",
-        Status.FAIL: f"The data set misses its target ({construction.reason.replace('_', ' ').lower()})",
-    }[construction.status]
-    built += f" ({points(construction.deviation_points)})"
-    match run.verdict:
-        case RuntimeVerdict.UNPROVEN if run.design_hit_ratio is None:
-            return f"{built}; no request of this run succeeded, so its hit ratio is unproven."
-        case RuntimeVerdict.UNPROVEN:
-            return f"{built}; the hit ratio of this run is unproven: nothing tells in full what the cache served."
-        case RuntimeVerdict.WITHIN_GUIDE:
-            place = "within"
-        case RuntimeVerdict.OUTSIDE_GUIDE:
-            place = "outside"
-    design = " of the requests that succeeded" if run.design_replayed else ""
-    joined = "and" if place == "within" and construction.status is not Status.FAIL else "but"
-    return (
-        f"{built}, {joined} the server served {percent(measured)} of the prompt tokens from its cache: "
-        f"{difference(measured, run.design_hit_ratio)} from the design{design}, "
-        f"{place} the guide of {run.guide_points:g} pp for {run.guide_case}."
-    )
 
 
 DESIGNED = "designed"

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import RungName
 from foreword.report import text
-from foreword.report.document import ConstructionVerdict, Headline, RunVerdict
+from foreword.report.document import ConstructionVerdict, Doubt, Headline, RunVerdict
 from foreword.report.evidence import design_of_served
+from foreword.report.summary import summary
 from foreword.terms import ExecutionMode, Pass, RuntimeVerdict, Semantics
 
 if TYPE_CHECKING:
-    from foreword.collect.ladder import Ladder, Rung
+    from foreword.collect.ladder import Ladder
+    from foreword.report.document import PassSection, RequestCounts
     from foreword.report.evidence import Evidence
-    from foreword.report.records import Manifest, RunRecord
+    from foreword.report.records import Manifest
+
+ENOUGH_SUCCESSES = Fraction(9, 10)
 
 
 def designed_pass(mode: str, semantics: str | None) -> Pass:
@@ -41,48 +45,66 @@ def guide(manifest: Manifest, groups: int, *, domains: int) -> tuple[int, str]:
     return 5, text.GUIDE_SINGLE
 
 
-def headline(record: RunRecord, evidence: Evidence, *, ladder: Ladder) -> Headline:
-    """The four numbers and their verdicts."""
-    theory = record.manifest.theoretical_result
-    by_name = {rung.name: rung for rung in ladder.rungs}
-    designed, measured = by_name[RungName.DESIGNED], by_name.get(RungName.MEASURED)
-    run = _run_verdict(record, evidence, designed, measured)
-    construction = ConstructionVerdict(
-        status=theory.validation_status,
-        reason=theory.reason,
-        deviation_points=theory.signed_deviation * 100,
-        max_reachable_hit_ratio=theory.max_reachable_hit_ratio,
-    )
-    engine = by_name.get(RungName.ENGINE_RULE)
-    return Headline(
+def headline(evidence: Evidence, section: PassSection, *, ladder: Ladder, designed: Pass) -> Headline:
+    """The four numbers of a pass and their verdicts."""
+    manifest = evidence.record.manifest
+    theory, by_name = manifest.theoretical_result, {rung.name: rung for rung in ladder.rungs}
+    measured, engine = by_name.get(RungName.MEASURED), by_name.get(RungName.ENGINE_RULE)
+    head = Headline(
         pass_name=evidence.pass_name,
-        sentence=text.sentence(run, construction, measured=None if measured is None else float(measured.ratio)),
+        designed_pass=designed,
+        sentence="",
         target_hit_ratio=theory.target_hit_ratio,
-        target_is_informational=target_is_informational(evidence.pass_name, record.manifest.semantics),
-        designed_hit_ratio=float(designed.ratio),
+        target_is_informational=target_is_informational(evidence.pass_name, manifest.semantics),
+        designed_hit_ratio=float(by_name[RungName.DESIGNED].ratio),
         engine_rule_hit_ratio=None if engine is None else float(engine.ratio),
         measured_hit_ratio=None if measured is None else float(measured.ratio),
         measured_by=None if evidence.measured is None else evidence.measured.by,
-        construction=construction,
-        runtime=run,
+        construction=ConstructionVerdict(
+            status=theory.validation_status,
+            reason=theory.reason,
+            deviation_points=theory.signed_deviation * 100,
+            max_reachable_hit_ratio=theory.max_reachable_hit_ratio,
+        ),
+        runtime=_run_verdict(evidence, section.requests, ladder=ladder, designed=designed),
     )
+    return head.model_copy(update={"sentence": summary(head, section.requests, causes=())})
 
 
-def _run_verdict(record: RunRecord, evidence: Evidence, designed: Rung, measured: Rung | None) -> RunVerdict:
+def _run_verdict(evidence: Evidence, counts: RequestCounts, *, ladder: Ladder, designed: Pass) -> RunVerdict:
+    record, by_name = evidence.record, {rung.name: rung for rung in ladder.rungs}
     domains = max(len(evidence.plan.domain_ids), record.manifest.routing.dp_size, len(record.run.urls))
     points, case = guide(record.manifest, len(evidence.plan.group_ids), domains=domains)
-    whole = bool(evidence.results.ok.all())
-    design = designed if whole else design_of_served(evidence)
+    whole = counts.succeeded == counts.planned
+    design = by_name[RungName.DESIGNED] if whole else design_of_served(evidence)
+    measured = by_name.get(RungName.MEASURED)
     deviation = None if measured is None or design is None else measured.ratio - design.ratio
-    verdict = RuntimeVerdict.UNPROVEN
-    if deviation is not None:
-        within = abs(deviation) <= Fraction(points, 100)
-        verdict = RuntimeVerdict.WITHIN_GUIDE if within else RuntimeVerdict.OUTSIDE_GUIDE
+    outside = deviation is not None and abs(deviation) > Fraction(points, 100)
+    reported = record.metrics.block_size_reported if record.metrics else None
+    other_blocks = reported is not None and reported != record.manifest.block_size
+    doubt = _doubt(counts, ran=evidence.pass_name is designed, measured=deviation is not None)
+    if doubt is None and other_blocks and not outside:
+        doubt = Doubt.BLOCK_SIZE
+    verdict = RuntimeVerdict.OUTSIDE_GUIDE if outside else RuntimeVerdict.WITHIN_GUIDE
     return RunVerdict(
-        verdict=verdict,
+        verdict=verdict if doubt is None else RuntimeVerdict.UNPROVEN,
+        doubt=doubt,
         deviation_points=None if deviation is None else float(deviation * 100),
         design_hit_ratio=None if design is None else float(design.ratio),
         design_replayed=not whole,
         guide_points=points,
         guide_case=case,
+        block_size_planned=record.manifest.block_size,
+        block_size_reported=reported,
     )
+
+
+def _doubt(counts: RequestCounts, *, ran: bool, measured: bool) -> Doubt | None:
+    """Why a pass proves nothing, whatever it measured."""
+    if not ran or not counts.succeeded + counts.failed:
+        return Doubt.NOT_SENT
+    if not counts.succeeded:
+        return Doubt.NO_SUCCESS
+    if counts.succeeded < ENOUGH_SUCCESSES * counts.asked:
+        return Doubt.FEW_SUCCEEDED
+    return None if measured else Doubt.NOT_REPORTED

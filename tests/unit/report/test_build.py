@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from foreword.collect.ladder import Remainder, RungName
-from foreword.report.document import Cause, Finding, MeasuredBy, Proof, ReportDocument, Severity
+from foreword.report.build import build_document, examine
+from foreword.report.document import Cause, Doubt, Finding, MeasuredBy, Proof, ReportDocument, Severity
+from foreword.report.load import load_record
 from foreword.terms import Pass, RuntimeVerdict, Status
 from tests.support.run_folder import RunShape, make_plan, serial_hits, warm_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.unit.report.conftest import MakeRun
 
     ReportOf = Callable[[RunShape], ReportDocument]
 
@@ -203,9 +207,54 @@ def test_a_run_of_failures_is_reported(report_of: ReportOf) -> None:
     section = document.passes[0]
     assert document.headline.runtime.verdict is RuntimeVerdict.UNPROVEN
     assert (section.requests.succeeded, section.requests.failed) == (0, 60)
-    assert "no request of this run succeeded" in document.headline.sentence
+    assert "no request of the cold pass succeeded" in document.headline.sentence
     assert section.ladder.rungs[-1].name is RungName.ENGINE_RULE
     assert section.ttft_by_share == ()
+
+
+def test_a_run_that_mostly_failed_is_unproven_and_says_why(report_of: ReportOf) -> None:
+    """Below nine tenths of successes a ratio proves nothing; above, failures are still named."""
+    few = report_of(RunShape(fails=lambda at: at >= 53)).headline
+    most = report_of(RunShape(fails=lambda at: at >= 54)).headline
+
+    assert few.runtime.verdict is RuntimeVerdict.UNPROVEN
+    assert few.runtime.doubt is Doubt.FEW_SUCCEEDED
+    assert "only 53 of 60 requests of the cold pass succeeded, too few to prove" in few.sentence
+    assert (most.runtime.verdict, most.runtime.doubt) == (RuntimeVerdict.WITHIN_GUIDE, None)
+    assert most.sentence.endswith("6 of 60 requests failed; the first: timeout.")
+
+
+def test_the_first_failure_is_told_in_the_servers_words(make_run: MakeRun) -> None:
+    """The reason of the first failure is in the headline, unless it may hold a key, a path or an address."""
+    run = make_run(RunShape(fails=lambda at: at == 3))
+    path = run / "runtime/request_results.jsonl"
+    path.write_text(path.read_text().replace("Bearer sk-secret refused", "HTTP 400: no rank 1"))
+    record = load_record(run)
+
+    head = build_document(record, examine(record)).headline
+
+    assert head.sentence.endswith("1 of 60 requests failed; the first: HTTP 400: no rank 1.")
+
+
+def test_a_pass_that_was_not_sent_is_named_and_another_one_shown(report_of: ReportOf) -> None:
+    """A comparison that ended before its hot pass shows the cold one, by name, and proves nothing of the hot one."""
+    shape = RunShape(mode="compare", semantics="static_prefix_ratio", runs="cold", extra={"mode": "compare"})
+    head = report_of(shape).headline
+
+    assert (head.pass_name, head.designed_pass) == (Pass.COLD, Pass.HOT)
+    assert (head.runtime.verdict, head.runtime.doubt) == (RuntimeVerdict.UNPROVEN, Doubt.NOT_SENT)
+    assert "no request of the hot pass, which it is designed for, was sent" in head.sentence
+    assert "In the cold pass the server served" in head.sentence
+    assert head.measured_hit_ratio is not None
+
+
+def test_a_wrong_block_size_is_in_the_headline_and_not_green(report_of: ReportOf) -> None:
+    """Within the guide or not: a data set planned in other blocks does not test what it was designed for."""
+    head = report_of(RunShape(server_block_size=32)).headline
+
+    assert abs(head.runtime.deviation_points or 99) < 5
+    assert (head.runtime.verdict, head.runtime.doubt) == (RuntimeVerdict.UNPROVEN, Doubt.BLOCK_SIZE)
+    assert "planned in blocks of 16, but the server has blocks of 32 tokens" in head.sentence
 
 
 def test_an_interrupted_run_covers_what_was_recorded(report_of: ReportOf) -> None:

@@ -112,7 +112,7 @@ def test_counters_in_blocks_are_not_taken_for_tokens(make_run: MakeRun) -> None:
 
 def test_a_page_that_is_gone_is_absent_not_another_unit(make_run: MakeRun) -> None:
     """Counters of an endpoint that stopped answering say nothing: their unit is no cause of a difference."""
-    gone = {"endpoints": [], "queries_delta": None, "hits_delta": None, "prompt_tokens_delta": None, "unit": None}
+    gone: dict[str, Any] = {"endpoints": [], "queries_delta": None, "hits_delta": None, "prompt_tokens_delta": None, "unit": None}
     gone["missing"] = [{"url_index": 0}]
     document = edited(make_run(RunShape(residual_tokens=48)), METRICS, gone, first_pass=True)
 
