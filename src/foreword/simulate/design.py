@@ -221,8 +221,10 @@ def _plan_and_order(
     and some neighbours in the order may differ by a block the wrong way.
     """
     plan = plan_prefixes(prompts, aim, order=early)
+    if not arrangement.how.needs_prefix:
+        return plan, early
     order = arrangement.final(plan.prefix_len)
-    if not arrangement.how.needs_prefix or not prompts.trunk_len or aim.warm:
+    if not prompts.trunk_len or aim.warm:
         return plan, order
     groups = range(int(prompts.group.max()) + 1)
     assumed, tries = early, iter(groups)
@@ -265,11 +267,12 @@ def _by_group(
     verdicts = _group_verdicts(config, groups, prompts, status_hits, reaches)
     targets = np.zeros(count, dtype=np.int64)
     targets[: len(plan.group_target_hit_tokens)] = plan.group_target_hit_tokens
+    sizes, ranks = groups.sizes, _ranks(groups, dp)
     return tuple(
         GroupDesign(
             group_id=groups.ids[g],
-            request_count=int(groups.sizes[g]),
-            planned_dp_ids=tuple(np.unique(dp[groups.of_request == g]).tolist()),
+            request_count=int(sizes[g]),
+            planned_dp_ids=ranks[g],
             master_prefix_len=int(masters[g]),
             input_tokens=int(tokens[g]),
             target_hit_tokens=int(targets[g]),
@@ -280,6 +283,15 @@ def _by_group(
         )
         for g in range(count)
     )
+
+
+def _ranks(groups: Groups, dp: IntArray) -> list[tuple[int, ...]]:
+    """Planned ranks of each group, ascending."""
+    width = int(dp.max()) + 1
+    found: list[list[int]] = [[] for _ in groups.ids]
+    for pair in np.unique(groups.of_request * width + dp).tolist():
+        found[pair // width].append(pair % width)
+    return [tuple(ranks) for ranks in found]
 
 
 def _sums(index: IntArray, values: IntArray, count: int) -> IntArray:

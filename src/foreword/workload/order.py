@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ACROSS_MODES = ("grouped", "interleave", "weighted_interleave")
 _INT64_END = 2**63
+_RADIX_END = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,11 @@ def arrange(order: SendOrder, groups: Groups, *, input_len: IntArray, prefix_len
     """Put requests in send order; ties keep generation order."""
     if order.whole is not None:
         return _sorted_by(order.whole, input_len, prefix_len, key)
-    inside = _sorted_by(order.within, input_len, prefix_len, key)
-    place = np.empty_like(inside)
-    place[inside] = np.arange(len(inside))
-    rank = _rank_within(groups.of_request, place)
+    group = groups.of_request
+    rank = _rank_within(group, _sorted_by(order.within, input_len, prefix_len, key))
     slot = _merge_slots(order, groups, rank, draw_key("across", key))
-    return np.lexsort((groups.of_request, slot)).astype(np.int64)
+    by_group = _stably(group)
+    return by_group[_stably(slot[by_group])]
 
 
 def _sorted_by(mode: str, input_len: IntArray, prefix_len: IntArray, key: int) -> IntArray:
@@ -117,15 +117,19 @@ def _sorted_by(mode: str, input_len: IntArray, prefix_len: IntArray, key: int) -
     return np.argsort(-values if mode.endswith("desc") else values, kind="stable")
 
 
-def _rank_within(group: IntArray, place: IntArray) -> IntArray:
-    """Position of each request among its group's, by ``place``."""
-    order = np.lexsort((place, group))
-    sorted_group = group[order]
-    starts = np.concatenate(([True], sorted_group[1:] != sorted_group[:-1])).nonzero()[0]
-    sizes = np.diff(np.append(starts, len(group)))
+def _rank_within(group: IntArray, order: IntArray) -> IntArray:
+    """Position of each request among its group's, in this order."""
+    by_group = order[_stably(group[order])]
+    sizes = np.bincount(group)
     rank = np.empty_like(group)
-    rank[order] = np.arange(len(group)) - np.repeat(starts, sizes)
+    rank[by_group] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return rank
+
+
+def _stably(values: IntArray) -> IntArray:
+    """Stable ascending order; numbers below 2**16 are sorted by radix, which is linear."""
+    small = len(values) > 0 and int(values.min()) >= 0 and int(values.max()) < _RADIX_END
+    return np.argsort(values.astype(np.uint16) if small else values, kind="stable")
 
 
 def _merge_slots(order: SendOrder, groups: Groups, rank: IntArray, key: int) -> IntArray:
