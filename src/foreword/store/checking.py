@@ -31,19 +31,9 @@ from foreword.simulate.validate import (
 )
 from foreword.simulate.verdict import percent
 from foreword.store.configs import NO_FILE, with_sources
-from foreword.store.dataset import DATA, MANIFEST, METADATA, REPORT, WARMUP
 from foreword.store.encoding import Encoder
-from foreword.store.reading import (
-    DataRow,
-    WarmupRow,
-    digest_problems,
-    read_columns,
-    read_data,
-    read_document,
-    read_manifest,
-    read_rows,
-    read_warmup,
-)
+from foreword.store.reading import digest_problems, read_columns, read_data, read_manifest, read_rows, read_warmup
+from foreword.store.rows import DATA, MANIFEST, METADATA, REPORT, WARMUP, DataRow, WarmupRow, read_document
 from foreword.store.workshop import WARMUP_OUTPUT_TOKENS, Order, Workshop, open_workshop
 from foreword.terms import IntArray, request_id
 

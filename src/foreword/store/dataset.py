@@ -20,6 +20,7 @@ from foreword.errors import ConstructionError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.atomic import replace_file
 from foreword.store.making import Maker, Opening, joined
+from foreword.store.rows import DATA, DATASET_FILES, MANIFEST, METADATA, REPORT, WARMUP
 from foreword.terms import request_id
 from foreword.workload.collisions import SAMPLED_OF, repetition
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from foreword.terms import IntArray
     from foreword.workload.proof import ProofCounts
 
-DATA, METADATA, WARMUP = "data.jsonl", "request_metadata.jsonl", "warmup.jsonl"
-MANIFEST, REPORT = "manifest.json", "validation_report.json"
 _PARTS = ".parts"
 _PIECE_BYTES = 1 << 20
 
@@ -95,7 +94,7 @@ def _state(folder: Path) -> object:
 
 def _clear_folder(folder: Path) -> Path:
     """Make the folder, without what an earlier data set left; returns the folder for parts."""
-    for name in (MANIFEST, DATA, METADATA, WARMUP, REPORT):
+    for name in DATASET_FILES:
         (folder / name).unlink(missing_ok=True)
         (folder / f"{name}.partial").unlink(missing_ok=True)
     shutil.rmtree(folder / _PARTS, ignore_errors=True)

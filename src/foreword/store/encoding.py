@@ -9,14 +9,14 @@ import numpy as np
 
 from foreword.errors import TokenizerError
 from foreword.simulate.validate import Problem
-from foreword.store.dataset import MANIFEST
+from foreword.store.rows import MANIFEST
 from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
 from foreword.terms import IntArray, PromptFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from foreword.store.reading import DataRow
+    from foreword.store.rows import DataRow
 
 _ANY_ID = 2**31
 

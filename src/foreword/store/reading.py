@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from foreword.cache.rules import HitRule
-from foreword.collect.records import Integer
 from foreword.errors import DataError
 from foreword.simulate.validate import Layout, Metadata, Problem
-from foreword.store.dataset import DATA, MANIFEST, METADATA, WARMUP
+from foreword.store.decoding import read_lines
+from foreword.store.rows import DATA, MANIFEST, METADATA, WARMUP, DataRow, MetadataRow, WarmupRow, read_document
 from foreword.terms import PromptFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from foreword.terms import IntArray
@@ -36,50 +35,6 @@ _INT_COLUMNS = (
     "expected_hit_len_hot",
 )
 
-_REQUEST = re.compile(rb'"request_id": ?"([\w.-]+)"')
-
-Line = TypeVar("Line")
-
-
-class DataRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of ``data.jsonl``."""
-
-    request_id: str
-    max_tokens: int
-    prefix_group_id: str
-    prompt: str | None = None
-    prompt_token_ids: list[int] | None = None
-
-
-class WarmupRow(DataRow, forbid_unknown_fields=True):
-    """A line of ``warmup.jsonl``."""
-
-    planned_dp_id: int = 0
-    input_len: int = 0
-    planned_prefix_len: int = 0
-
-
-class MetadataRow(msgspec.Struct):
-    """A line of ``request_metadata.jsonl``."""
-
-    request_id: str
-    prefix_group_id: str
-    planned_dp_id: Integer
-    input_len: Integer
-    planned_prefix_len: Integer
-    order_index: Integer
-    cached_watermark_before: Integer
-    expected_hit_len: Integer
-    cached_watermark_after: Integer
-    new_cached_len: Integer
-    divergence_len: Integer
-    suffix_len: Integer
-    expected_hit_len_cold: Integer
-    expected_hit_len_hot: Integer
-    request_class: str
-    expected_hit_ratio: float
-    prompt_fingerprint: str = ""
-
 
 class Columns(NamedTuple):
     """The metadata as columns in send order."""
@@ -91,20 +46,6 @@ class Columns(NamedTuple):
     fingerprints: list[str]
 
 
-def read_document(dataset: Path, name: str) -> dict[str, Any]:
-    """One JSON document of a data set; raises ``DataError`` for one that is missing or damaged."""
-    path = dataset / name
-    try:
-        document = msgspec.json.decode(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{path} does not exist", advice="--dataset takes the folder of a data set") from None
-    except (OSError, msgspec.DecodeError) as failure:
-        raise DataError(f"{path} is damaged: {failure}", field=name) from None
-    if not isinstance(document, dict):
-        raise DataError(f"{path} holds no object", field=name)
-    return document
-
-
 def read_manifest(dataset: Path) -> tuple[dict[str, Any], Layout]:
     """The manifest of a finished data set, and the facts that its proof stands on."""
     manifest = read_document(dataset, MANIFEST)
@@ -114,7 +55,7 @@ def read_manifest(dataset: Path) -> tuple[dict[str, Any], Layout]:
     for name, kind in (("config", dict), ("tokenizer", dict), ("groups", list)):
         if not isinstance(manifest.get(name), kind):
             raise DataError(f"{dataset / MANIFEST}: {name} is missing or damaged", field=name)
-    if not all(isinstance(group, dict) for group in manifest["groups"]):
+    if not all(isinstance(group, dict) and isinstance(group.get("group_id"), str) for group in manifest["groups"]):
         raise DataError(f"{dataset / MANIFEST}: groups is damaged", field="groups")
     try:
         PromptFormat(manifest["prompt_format"])
@@ -158,7 +99,7 @@ def read_columns(dataset: Path, *, group_ids: Sequence[str]) -> Columns:
     fingerprints: list[str] = []
     numbers: dict[str, list[int]] = {name: [] for name in ("group", "planned_dp_id", "input_len", "planned_prefix_len")}
     numbers |= {name: [] for name in _INT_COLUMNS}
-    for row in lines(dataset / METADATA, msgspec.json.Decoder(MetadataRow).decode):
+    for row in read_lines(dataset / METADATA, msgspec.json.Decoder(MetadataRow).decode):
         ids.append(row.request_id)
         classes.append(row.request_class)
         ratios.append(row.expected_hit_ratio)
@@ -181,40 +122,19 @@ def read_columns(dataset: Path, *, group_ids: Sequence[str]) -> Columns:
 
 def read_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Metadata rows as they stand."""
-    return lines(dataset / METADATA, msgspec.json.Decoder(dict[str, Any]).decode)
+    return read_lines(dataset / METADATA, msgspec.json.Decoder(dict[str, Any]).decode)
 
 
 def read_data(dataset: Path, *, chunk: int) -> Iterator[list[DataRow]]:
     """Requests in send order, ``chunk`` at a time."""
-    rows = lines(dataset / DATA, msgspec.json.Decoder(DataRow).decode)
+    rows = read_lines(dataset / DATA, msgspec.json.Decoder(DataRow).decode)
     while taken := list(islice(rows, chunk)):
         yield taken
 
 
 def read_warmup(dataset: Path) -> list[WarmupRow]:
     """Warm-up requests, one a lane."""
-    return list(lines(dataset / WARMUP, msgspec.json.Decoder(WarmupRow).decode))
-
-
-def lines(path: Path, decode: Callable[[bytes], Line]) -> Iterator[Line]:
-    """Decoded lines of a JSONL file; raises ``DataError`` that names file and line."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield decode(line)
-                except msgspec.MsgspecError as failure:
-                    raise _damaged(path, number, line, failure) from None
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist", field=path.name) from None
-
-
-def _damaged(path: Path, number: int, line: bytes, failure: msgspec.MsgspecError) -> DataError:
-    """A row that cannot be read, named by its request as far as that can be read."""
-    name = _REQUEST.search(line)
-    request = name.group(1).decode() if name else None
-    who = f" of request {request}" if request else ""
-    return DataError(f"{path}:{number}: damaged row{who}: {failure}", field=path.name, request_id=request)
+    return list(read_lines(dataset / WARMUP, msgspec.json.Decoder(WarmupRow).decode))
 
 
 def _positive(value: object) -> int:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from foreword.errors import DataError
+from foreword.store.decoding import read_lines
+from foreword.store.rows import (
+    DATA,
+    MANIFEST,
+    METADATA,
+    REPORT,
+    WARMUP,
+    SentMetadataRow,
+    SentRow,
+    SentWarmupRow,
+    read_document,
+)
 from foreword.terms import Engine, ExecutionMode, PromptFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-
-DATASET_FILES = (
-    "data.jsonl",
-    "request_metadata.jsonl",
-    "warmup.jsonl",
-    "manifest.json",
-    "validation_report.json",
-)
-_NEEDED = DATASET_FILES[:2] + DATASET_FILES[3:4]
-
-Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +62,23 @@ class RunManifest:
     raw: dict[str, Any]
 
 
-class _DataLine(msgspec.Struct):
-    request_id: str
-    max_tokens: int
-    prompt: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    prompt_token_ids: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-
-
-class _MetaLine(msgspec.Struct):
-    request_id: str
-    prefix_group_id: str
-    input_len: int
-    order_index: int | None = None
-    planned_dp_id: int = 0
-    expected_hit_len: int | None = None
-    expected_hit_len_cold: int | None = None
-    expected_hit_len_hot: int | None = None
-
-
-class _WarmupLine(_DataLine):
-    prefix_group_id: str = ""
-    planned_dp_id: int = 0
-    input_len: int = 0
-
-
-_data_line = msgspec.json.Decoder(_DataLine).decode
-_meta_line = msgspec.json.Decoder(_MetaLine).decode
-_warmup_line = msgspec.json.Decoder(_WarmupLine).decode
+_sent = msgspec.json.Decoder(SentRow).decode
+_sent_metadata = msgspec.json.Decoder(SentMetadataRow).decode
+_sent_warmup = msgspec.json.Decoder(SentWarmupRow).decode
 
 
 def read_manifest(dataset: Path) -> RunManifest:
     """Read ``manifest.json`` and check that the data set is whole; raises ``DataError``."""
-    for name in _NEEDED:
+    for name in (DATA, METADATA, MANIFEST):
         if not (dataset / name).is_file():
             raise DataError(f"{dataset / name} does not exist", advice="--dataset takes the folder of a data set")
-    path = dataset / "manifest.json"
+    path, raw = dataset / MANIFEST, read_document(dataset, MANIFEST)
     try:
-        raw = msgspec.json.decode(path.read_bytes())
         manifest = _manifest(raw, _longest_prompt(dataset))
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is no manifest: {_reason(error)}", advice="generate the data set again") from error
     if raw.get("state", "complete") != "complete":
-        raise DataError(f"{path} says that the data set is {raw['state']}", advice="generate it again, or --resume")
+        raise DataError(f"{path} says that the data set is {raw['state']}", advice="generate it again")
     _check_sizes(dataset, raw)
     return manifest
 
@@ -118,7 +94,7 @@ class _Report(msgspec.Struct):
 def _longest_prompt(dataset: Path) -> int | None:
     """Longest prompt in tokens, if ``validation_report.json`` says so."""
     try:
-        report = msgspec.json.decode((dataset / "validation_report.json").read_bytes(), type=_Report)
+        report = msgspec.json.decode((dataset / REPORT).read_bytes(), type=_Report)
     except (OSError, msgspec.MsgspecError):
         return None
     return report.lengths.max if report.lengths else None
@@ -158,62 +134,50 @@ def _check_sizes(dataset: Path, raw: dict[str, Any]) -> None:
 
 def read_requests(dataset: Path) -> Iterator[SendRequest]:
     """Stream the requests in send order; raises ``DataError`` that names file and line."""
-    data_path, meta_path = dataset / "data.jsonl", dataset / "request_metadata.jsonl"
-    with data_path.open("rb") as data_file, meta_path.open("rb") as meta_file:
-        for number, (data, meta) in enumerate(zip_longest(data_file, meta_file), start=1):
-            if data is None or meta is None:
-                short = data_path if data is None else meta_path
-                raise DataError(f"{short}:{number}: the file ends before its companion does")
-            request = _decoded(_data_line, data, data_path, number)
-            facts = _decoded(_meta_line, meta, meta_path, number)
-            if request.request_id != facts.request_id:
-                raise DataError(
-                    f"{data_path}:{number}: request {request.request_id} stands where the metadata has "
-                    f"{facts.request_id}",
-                    request_id=request.request_id,
-                )
-            yield SendRequest(
+    path = dataset / DATA
+    rows = zip_longest(read_lines(path, _sent), read_lines(dataset / METADATA, _sent_metadata))
+    for number, (request, facts) in enumerate(rows, start=1):
+        if request is None or facts is None:
+            short = path if request is None else dataset / METADATA
+            raise DataError(f"{short}:{number}: the file ends before its companion does")
+        if request.request_id != facts.request_id:
+            raise DataError(
+                f"{path}:{number}: request {request.request_id} stands where the metadata has {facts.request_id}",
                 request_id=request.request_id,
-                order_index=number - 1 if facts.order_index is None else facts.order_index,
-                prefix_group_id=facts.prefix_group_id,
-                planned_dp_id=facts.planned_dp_id,
-                prompt=_prompt(request, data_path, number),
-                max_tokens=request.max_tokens,
-                input_len=facts.input_len,
-                expected_cold=_first(facts.expected_hit_len_cold, facts.expected_hit_len),
-                expected_hot=_first(facts.expected_hit_len_hot, facts.expected_hit_len),
             )
+        yield SendRequest(
+            request_id=request.request_id,
+            order_index=number - 1 if facts.order_index is None else facts.order_index,
+            prefix_group_id=facts.prefix_group_id,
+            planned_dp_id=facts.planned_dp_id,
+            prompt=_prompt(request, path, number=number),
+            max_tokens=request.max_tokens,
+            input_len=facts.input_len,
+            expected_cold=_first(facts.expected_hit_len_cold, facts.expected_hit_len),
+            expected_hot=_first(facts.expected_hit_len_hot, facts.expected_hit_len),
+        )
 
 
 def read_warmup(dataset: Path) -> Iterator[SendRequest]:
     """Stream the warm-up requests, one a lane; raises ``DataError``."""
-    path = dataset / "warmup.jsonl"
+    path = dataset / WARMUP
     if not path.is_file():
         raise DataError(f"{path} does not exist", advice="this data set has no warm-up; run it with --mode cold")
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            row = _decoded(_warmup_line, line, path, number)
-            yield SendRequest(
-                request_id=row.request_id,
-                order_index=number - 1,
-                prefix_group_id=row.prefix_group_id,
-                planned_dp_id=row.planned_dp_id,
-                prompt=_prompt(row, path, number),
-                max_tokens=row.max_tokens,
-                input_len=row.input_len,
-                expected_cold=None,
-                expected_hot=None,
-            )
+    for number, row in enumerate(read_lines(path, _sent_warmup), start=1):
+        yield SendRequest(
+            request_id=row.request_id,
+            order_index=number - 1,
+            prefix_group_id=row.prefix_group_id,
+            planned_dp_id=row.planned_dp_id,
+            prompt=_prompt(row, path, number=number),
+            max_tokens=row.max_tokens,
+            input_len=row.input_len,
+            expected_cold=None,
+            expected_hot=None,
+        )
 
 
-def _decoded(decode: Callable[[bytes], Line], line: bytes, path: Path, number: int) -> Line:
-    try:
-        return decode(line)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{path}:{number}: damaged row: {error}", advice="generate the data set again") from error
-
-
-def _prompt(row: _DataLine, path: Path, number: int) -> msgspec.Raw:
+def _prompt(row: SentRow, path: Path, *, number: int) -> msgspec.Raw:
     prompt = row.prompt if bytes(row.prompt) else row.prompt_token_ids
     if not bytes(prompt):
         raise DataError(f"{path}:{number}: neither prompt nor prompt_token_ids", request_id=row.request_id)

@@ -17,7 +17,8 @@ import msgspec
 from foreword.collect.records import RequestRow
 from foreword.errors import DataError, UsageError
 from foreword.store.atomic import replace_file
-from foreword.store.requests import DATASET_FILES
+from foreword.store.decoding import read_lines, read_object
+from foreword.store.rows import DATASET_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,24 +165,12 @@ def read_rows(path: Path) -> Iterator[RequestRow]:
     """
     if not path.is_file():
         raise DataError(f"{path} does not exist", advice="--run-dir takes the folder of a run")
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield _row(line)
-            except msgspec.MsgspecError as error:
-                raise DataError(f"{path}:{number}: damaged row: {error}") from error
+    yield from read_lines(path, _row, growing=True)
 
 
 def read_document(path: Path) -> dict[str, Any]:
     """Read one JSON document of a run; raises ``DataError``."""
-    if not path.is_file():
-        raise DataError(f"{path} does not exist", advice="the run was killed before it wrote its summaries, run again")
-    try:
-        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{path} is damaged: {error}") from error
+    document = read_object(path, advice="the run was killed before it wrote its summaries, run again")
     if document.get("schema_version") != SCHEMA_VERSION:
         found = document.get("schema_version")
         raise DataError(f"{path} has schema_version {found}; this version reads {SCHEMA_VERSION}")

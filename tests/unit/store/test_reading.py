@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foreword.errors import DataError
-from foreword.store.reading import digest_problems, read_columns, read_data, read_document, read_manifest, read_warmup
+from foreword.store.reading import digest_problems, read_columns, read_data, read_manifest, read_warmup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,13 +72,6 @@ def test_a_manifest_that_says_too_little_is_damaged(changes: dict[str, Any], wor
 
     assert words in str(failure.value)
     assert "\n" not in str(failure.value)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": 1} x'])
-def test_a_document_that_is_no_object_is_damaged(text: str, tmp_path: Path) -> None:
-    """Half a file, or another kind of JSON, is named with its path."""
-    with pytest.raises(DataError, match=r"manifest\.json"):
-        read_document(folder_with(tmp_path, manifest__json=text), "manifest.json")
 
 
 def test_digests_and_sizes_are_compared(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def test_the_manifest(tmp_path: Path) -> None:
         ({"state": "incomplete"}, "the data set is incomplete"),
         ({"execution_mode": "sideways"}, "sideways"),
         ({"request_count": None}, "no manifest"),
+        ({"config": ["mode"]}, "no manifest"),
+        ({"engine": "vllm"}, "no manifest"),
         ({"files": {"data.jsonl": {"bytes": 1}}}, "not the file that the manifest describes"),
     ],
 )
