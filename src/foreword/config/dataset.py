@@ -17,6 +17,7 @@ ROOT = "prefix_cache_dataset"
 DEFAULT_OUTPUT_TOKENS = 16
 DEFAULT_GROUP = "default"
 _ALL_PERCENT = 100
+MOST_REQUESTS = 100_000_000
 
 
 def _no_percentage(value: object) -> object:
@@ -28,6 +29,7 @@ def _no_percentage(value: object) -> object:
 
 Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), BeforeValidator(_no_percentage)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
@@ -250,7 +252,7 @@ class DatasetConfig(ConfigModel):
 
     dataset_id: Identifier
     seed: Seed = 42
-    request_count: Count
+    request_count: RequestCount
     block_size: Count | Literal["auto"] | None = None
     input_length: LengthLaw
     output_length: LengthLaw = FixedLength(mode="fixed", value=DEFAULT_OUTPUT_TOKENS)
@@ -348,6 +350,8 @@ def _warmup_problem(config: DatasetConfig) -> str:
 
 
 def _count_problem(config: DatasetConfig) -> str:
+    if (config.prefix.group_count or 1) > config.request_count:
+        return f"prefix.group_count {config.prefix.group_count} is above request_count {config.request_count}"
     counts = [group.request_count for group in config.prefix.groups if group.request_count is not None]
     if counts and sum(counts) != config.request_count:
         return f"prefix.groups request_count sum to {sum(counts)}, but request_count is {config.request_count}"
