@@ -77,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("foreword: interrupted", file=sys.stderr)
         return _INTERRUPTED
+    except MemoryError:
+        return _fail(UsageError("this needs more memory than there is", advice="ask for fewer or shorter requests"))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -71,8 +71,13 @@ def test_a_wrong_command_line_is_one_line(arguments: list[str], capsys: pytest.C
             2,
             "foreword: data.jsonl: No space left on device",
         ),
+        (
+            MemoryError(),
+            2,
+            "foreword: this needs more memory than there is (ask for fewer or shorter requests)",
+        ),
     ],
-    ids=["product", "interrupt", "disk"],
+    ids=["product", "interrupt", "disk", "memory"],
 )
 def test_a_failure_is_one_line_and_a_code(
     failure: BaseException,
