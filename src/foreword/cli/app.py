@@ -77,14 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("foreword: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    except MemoryError:
-        return _fail(UsageError("this needs more memory than there is", advice="ask for fewer or shorter requests"))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as failure:
-        return _fail(UsageError(f"{failure.filename or 'a file'}: {failure.strerror or failure}"))
+    except (OSError, MemoryError) as failure:
+        return _fail(_machine_problem(failure))
     return code if isinstance(code, int) else 0
+
+
+def _machine_problem(failure: OSError | MemoryError) -> UsageError:
+    if isinstance(failure, MemoryError):
+        return UsageError("this needs more memory than there is", advice="ask for fewer or shorter requests")
+    return UsageError(f"{failure.filename or 'a file'}: {failure.strerror or failure}")
 
 
 def _fail(failure: ForewordError) -> int:
