@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp.web import Response
 
 from foreword.store.runs import load_run, read_rows
 from tests.support.fake_openai import FakeOpenAI, begin, served
@@ -93,10 +94,27 @@ def test_every_request_fails(tmp_path: Path) -> None:
         done = run(tmp_path, "--url", url, "--mode", "cold", "--isolation", "none")
 
     assert done.returncode == 4
-    assert "every request failed; the first: HTTP 503: no room" in done.stderr
+    assert "5 of 5 requests of the cold pass failed (http 5); the first: HTTP 503: no room" in done.stderr
     assert [row.error_kind for row in read_rows(tmp_path / "outputs/run_001/runtime/request_results.jsonl")] == [
         "http"
     ] * 5
+
+
+def test_some_requests_fail(tmp_path: Path) -> None:
+    """Fewer failures than successes leave 0, with a warning that says how many, of what kind, and why."""
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if len(fake.sent) in {2, 4}:
+            return Response(status=400, text='{"error": {"message": "not this one"}}')
+        return await fake.stream(request, body)
+
+    with served(FakeOpenAI(answer=answer)) as url:
+        done = run(tmp_path, "--url", url, "--mode", "cold")
+
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == (
+        "warning: 2 of 5 requests of the cold pass failed (http 2); the first: HTTP 400: not this one"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -146,10 +146,17 @@ def _run_and_tell(spec: RunSpec, *, json: bool) -> int:
         print_json(outcome.document())
     else:
         print(summary_text(outcome))
+    for one in outcome.passes:
+        if one.failed:
+            print(_failure_line(one), file=sys.stderr)
     if outcome.interrupted:
         print(f"foreword: interrupted; everything so far is in {outcome.folder}", file=sys.stderr)
         return _INTERRUPTED
-    if outcome.all_failed:
-        print(f"foreword: every request failed; the first: {outcome.first_error}", file=sys.stderr)
-        return _SERVER
-    return 0
+    return _SERVER if outcome.server_failed else 0
+
+
+def _failure_line(one: PassOutcome) -> str:
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in one.failures_by_kind.items())
+    told = "foreword" if one.mostly_failed else "warning"
+    share = f"{one.failed:,} of {one.requests:,} requests of the {one.name} pass failed"
+    return f"{told}: {share} ({kinds}); the first: {one.first_error}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class PassTally:
     planned_unknown: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    failures_by_kind: Counter[str] = field(default_factory=Counter)
     first_error: str | None = None
 
     def add(self, row: RequestRow) -> None:
@@ -32,6 +34,7 @@ class PassTally:
         else:
             self.planned_hits += row.expected_hit_len
         if not row.ok:
+            self.failures_by_kind[row.error_kind or "other"] += 1
             self.first_error = self.first_error or row.error
             return
         self.ok += 1

@@ -66,7 +66,9 @@ def _of_server(record: RunRecord) -> Iterator[Notice]:
 
 
 def _of_run(record: RunRecord) -> Iterator[Notice]:
-    if record.run.state != "complete":
+    if record.run.state == "server_gone":
+        yield _warning("SERVER_GONE")
+    elif record.run.state != "complete":
         yield _warning("INTERRUPTED")
     if record.row_cut_off:
         yield _warning("CUT_OFF_ROW")

@@ -39,6 +39,7 @@ NOTICES = {
     "ZEROS_LEFT_OUT": (
         "{left_out:,} answers of the {pass_name} pass leave cached tokens out; the counters show that they are zero."
     ),
+    "SERVER_GONE": "The server refused one connection after the other, so the run ended before all was sent.",
     "RUN": "The run warned: {message}.",
 }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from array import array
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
 from foreword.run.isolation import ResetResult
 from foreword.run.spec import Isolation
+from foreword.run.transport import REFUSED
 from foreword.run.watch import Watch
 from foreword.run.worker import closed_loop, watch_loop
 from foreword.store.requests import read_requests, read_warmup
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from foreword.run.worker import Stop
     from foreword.store.requests import SendRequest
     from foreword.store.runs import RowWriter
+
+
+MOST_REFUSALS = 20
 
 
 @dataclass(slots=True)
@@ -51,6 +55,12 @@ class Passes:
     stop: Stop
     records: list[PassRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    refusals: int = 0
+
+    @property
+    def server_gone(self) -> bool:
+        """Whether so many connections in a row were refused that sending more is of no use."""
+        return self.refusals >= MOST_REFUSALS
 
     def warn(self, text: str) -> None:
         """Keep a warning and show it, once."""
@@ -59,9 +69,9 @@ class Passes:
             self.progress.warn(text)
 
     async def run(self) -> None:
-        """Run all passes, fewer when stopped."""
+        """Run all passes, fewer when stopped or when the server is gone."""
         for name in self.setup.planned.passes:
-            if self.stop.requested:
+            if self.stop.requested or self.server_gone:
                 return
             await self._pass(name)
 
@@ -79,7 +89,7 @@ class Passes:
         try:
             record.abandoned = await closed_loop(
                 sending,
-                watch.sending(self._requests(name)),
+                watch.sending(takewhile(lambda _: not self.server_gone, self._requests(name))),
                 transport=self.transport,
                 slots=planned.concurrency,
                 sink=lambda row: self._take(row, watch),
@@ -95,6 +105,10 @@ class Passes:
         self.writer.write(row)
         watch.ended(row)
         self.progress.advance(row)
+        gone = self.server_gone
+        self.refusals = self.refusals + 1 if row.error == REFUSED else 0
+        if self.server_gone and not gone:
+            self.warn(f"{MOST_REFUSALS} connections in a row were refused: the {row.pass_} pass and the run end here")
 
     def _requests(self, name: Pass) -> Iterator[SendRequest]:
         spec = self.setup.planned.spec

@@ -11,7 +11,7 @@ from foreword.errors import DataError, Interrupted
 from foreword.run.passes import Passes
 from foreword.run.scrape import Sampler
 from foreword.run.setup import Setup, authorization, first_warnings, plan_run, prepare
-from foreword.run.spec import Progress, RunOutcome, RunSpec, Silent
+from foreword.run.spec import SERVER_GONE, Progress, RunOutcome, RunSpec, Silent
 from foreword.run.transport import HttpTransport
 from foreword.run.web import Web
 from foreword.run.worker import Stop
@@ -66,7 +66,7 @@ async def _measure(setup: Setup, transport: Transport, progress: Progress, *, st
                 await passes.run()
             except DataError as error:
                 damaged = error
-    state = "interrupted" if stop.requested or damaged else "complete"
+    state = "interrupted" if stop.requested or damaged else SERVER_GONE if passes.server_gone else "complete"
     outcome = write_up(setup, folder, records=passes.records, warnings=passes.warnings, state=state)
     if damaged:
         raise damaged

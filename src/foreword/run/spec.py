@@ -53,6 +53,9 @@ PASSES: dict[ExecutionMode, tuple[Pass, ...]] = {
 }
 
 
+SERVER_GONE = "server_gone"
+
+
 @dataclass(frozen=True, slots=True)
 class PassOutcome:
     """One pass in figures; ratios are token-weighted, ``None`` where nothing was reported.
@@ -70,6 +73,13 @@ class PassOutcome:
     usage_hit_ratio: float | None
     counter_hit_ratio: float | None
     duration_s: float
+    failures_by_kind: dict[str, int] = field(default_factory=dict)
+    first_error: str | None = None
+
+    @property
+    def mostly_failed(self) -> bool:
+        """Whether more than half of the requests that were sent failed."""
+        return 2 * self.failed > self.requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,6 @@ class RunOutcome:
     state: str
     passes: tuple[PassOutcome, ...]
     warnings: tuple[str, ...]
-    first_error: str | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -88,9 +97,9 @@ class RunOutcome:
         return self.state == "interrupted"
 
     @property
-    def all_failed(self) -> bool:
-        """Whether requests were sent and none succeeded."""
-        return sum(one.requests for one in self.passes) > 0 and not any(one.ok for one in self.passes)
+    def server_failed(self) -> bool:
+        """Whether most requests of a pass failed, or the run ended because the server was gone."""
+        return self.state == SERVER_GONE or any(one.mostly_failed for one in self.passes)
 
     def document(self) -> dict[str, object]:
         """The outcome as ``--json`` prints it."""

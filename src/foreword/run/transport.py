@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_ERROR_BYTES = 64 * 1024
 HTTP_OK = 200
+REFUSED = "connection refused"
 _COMMENT = ord(":")
 
 
@@ -193,5 +194,5 @@ def connect_problem(error: aiohttp.ClientConnectorError) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return "no TLS connection that this machine trusts"
     if isinstance(error.os_error, ConnectionRefusedError) or error.os_error.errno == errno.ECONNREFUSED:
-        return "connection refused"
+        return REFUSED
     return error.os_error.strerror or "cannot connect"

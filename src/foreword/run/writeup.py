@@ -51,8 +51,7 @@ def write_up(
         _outcome(record.name, tallies[record.name], counted, timing)
         for record, counted, timing in zip(records, counters, timings, strict=True)
     )
-    first_error = next((tally.first_error for tally in tallies.values() if tally.first_error), None)
-    return RunOutcome(folder.root, state, passes, tuple(warnings), first_error)
+    return RunOutcome(folder.root, state, passes, tuple(warnings))
 
 
 def _counters(setup: Setup, record: PassRecord) -> dict[str, object]:
@@ -174,4 +173,6 @@ def _outcome(name: Pass, tally: PassTally, counted: Mapping[str, object], timing
         usage_hit_ratio=tally.usage_hit_ratio,
         counter_hit_ratio=rate if isinstance(rate, float) else None,
         duration_s=duration if isinstance(duration, float) else 0.0,
+        failures_by_kind=dict(sorted(tally.failures_by_kind.items())),
+        first_error=tally.first_error,
     )

@@ -57,6 +57,8 @@ def test_what_the_counters_tell_is_told(make_run: MakeRun, changes: Mapping[str,
     [
         (METRICS, {"engine": {"name": "trtllm", "hit_rule": "cap_only"}}, "HIT_RULE_MISMATCH"),
         ("runtime/run.json", {"dataset_id": "another"}, "DATASET_MISMATCH"),
+        ("runtime/run.json", {"state": "server_gone"}, "SERVER_GONE"),
+        ("runtime/run.json", {"state": "running"}, "INTERRUPTED"),
         ("runtime/run.json", {"warnings": ["http://user:pw@host:1/ was slow"]}, "RUN"),
         ("dataset/manifest.json", {"reencode": {"level": "full", "checked": 60, "wrong": 2}}, "REENCODE"),
     ],
@@ -112,7 +114,13 @@ def test_counters_in_blocks_are_not_taken_for_tokens(make_run: MakeRun) -> None:
 
 def test_a_page_that_is_gone_is_absent_not_another_unit(make_run: MakeRun) -> None:
     """Counters of an endpoint that stopped answering say nothing: their unit is no cause of a difference."""
-    gone: dict[str, Any] = {"endpoints": [], "queries_delta": None, "hits_delta": None, "prompt_tokens_delta": None, "unit": None}
+    gone: dict[str, Any] = {
+        "endpoints": [],
+        "queries_delta": None,
+        "hits_delta": None,
+        "prompt_tokens_delta": None,
+        "unit": None,
+    }
     gone["missing"] = [{"url_index": 0}]
     document = edited(make_run(RunShape(residual_tokens=48)), METRICS, gone, first_pass=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +12,12 @@ from aiohttp import web
 from foreword.errors import Interrupted
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
+from foreword.run.transport import ErrorKind, Exchange, Failure, HttpTransport, Post
 from foreword.run.worker import Stop
 from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode
 from tests.support.fake_openai import FakeOpenAI, begin, say, serving
-from tests.support.run_data import write_dataset
+from tests.support.run_data import Planned, write_dataset
 from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:
@@ -101,9 +103,49 @@ async def test_every_request_fails(tmp_path: Path) -> None:
     """The run is written all the same, and says so."""
     outcome = await make_run(failing(dict.fromkeys(range(5), "error")), tmp_path, mode=COLD)
 
-    assert outcome.all_failed
-    assert outcome.first_error == "out of blocks"
+    assert outcome.server_failed
+    assert (outcome.passes[0].failures_by_kind, outcome.passes[0].first_error) == ({"stream": 5}, "out of blocks")
     assert load_run(outcome.folder).run["state"] == "complete"
+
+
+@pytest.mark.parametrize(("failing_ones", "failed"), [(2, False), (3, True)])
+async def test_most_requests_fail(tmp_path: Path, failing_ones: int, failed: bool) -> None:  # noqa: FBT001 - a case
+    """More than half of a pass decides, whatever the other passes did."""
+    outcome = await make_run(failing(dict.fromkeys(range(failing_ones), "error")), tmp_path)
+
+    assert [one.failed for one in outcome.passes] == [failing_ones, 0, 0]
+    assert outcome.server_failed is failed
+
+
+class Vanishing(HttpTransport):
+    """A transport whose server refuses everything after some answers, but for one request in between."""
+
+    answered = 0
+
+    async def send(self, post: Post, exchange: Exchange) -> None:
+        """Answer the first three requests of the data set and the tenth one."""
+        type(self).answered += b"cache_salt" in post.body
+        if self.answered <= 3 + PROBES or self.answered == 10 + PROBES:
+            await super().send(post, exchange)
+            return
+        exchange.sent_ns = exchange.done_ns = time.monotonic_ns()
+        exchange.failure = Failure(ErrorKind.CONNECT, "connection refused")
+
+
+PROBES = 3
+
+
+async def test_a_server_that_is_gone_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty refused connections in a row end the pass and the run; what was not sent has no row."""
+    monkeypatch.setattr("foreword.run.session.HttpTransport", Vanishing)
+    dataset = write_dataset(tmp_path / "many", tuple(Planned("a", 8, 16, cold=8) for _ in range(50)))
+
+    outcome = await make_run(FakeOpenAI(), tmp_path, dataset)
+
+    assert [(one.name, one.requests, one.ok) for one in outcome.passes] == [("cold", 30, 4)]
+    assert outcome.server_failed
+    assert load_run(outcome.folder).run["state"] == "server_gone"
+    assert outcome.warnings[0] == "20 connections in a row were refused: the cold pass and the run end here"
 
 
 @pytest.mark.parametrize("times", [1, 2])
