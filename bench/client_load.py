@@ -24,7 +24,7 @@ from foreword.config.server import ServerConfig
 from foreword.run.session import run
 from foreword.run.spec import Isolation, RunSpec
 from foreword.server.running import server_process
-from foreword.store.runs import load_run
+from foreword.store.runs import open_run, read_document, read_rows
 from foreword.terms import ExecutionMode
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ def measure(folder: Path, load: Load, requests: int) -> None:
 
 def tell(outcome: RunOutcome, dataset: Path, *, took_s: float, cpu_s: float) -> None:
     """Print the figures of a run."""
-    figures = load_run(outcome.folder).performance["passes"][0]
-    chunks = sum(len(row.token_ns) for row in load_run(outcome.folder).rows())
+    folder = open_run(outcome.folder)
+    figures = read_document(folder.performance)["passes"][0]
+    chunks = sum(len(row.token_ns) for row in read_rows(folder.requests))
     requests, lag = figures["counts"]["requests"], figures["client"]
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"requests        {requests} ({figures['counts']['failed']} failed) in {took_s:.1f} s")

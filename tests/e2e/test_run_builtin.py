@@ -10,10 +10,10 @@ from foreword.config.server import ServerConfig
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
 from foreword.server.running import start
-from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode
 from tests.support.builtin import builtin_tokenizer
 from tests.support.run_data import Planned, write_dataset
+from tests.support.stored_run import load_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp.web import Response
 
-from foreword.store.runs import load_run, read_rows
+from foreword.store.runs import read_rows
 from tests.support.fake_openai import FakeOpenAI, begin, served
 from tests.support.run_data import SMALL_COLD_HITS, SMALL_TOKENS, Planned, write_dataset
+from tests.support.stored_run import load_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, R
 from foreword.store.decoding import read_lines
 from foreword.store.rows import MANIFEST, METADATA
 from foreword.store.rows import read_document as read_dataset_document
-from foreword.store.runs import RunFolder, read_document, read_rows
+from foreword.store.runs import open_run, read_document, read_rows
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def load_record(run_dir: Path) -> RunRecord:
 
     Summaries that a killed run did not come to write are absent, not an error.
     """
-    folder = RunFolder(run_dir)
-    if not folder.runtime.is_dir():
-        raise DataError(f"{run_dir} is no run folder: it has no runtime/", advice="give the folder that run printed")
+    folder = open_run(run_dir)
     results = tuple(_without_chunks(row) for row in read_rows(folder.requests))
     return RunRecord(
         name=run_dir.resolve().name,

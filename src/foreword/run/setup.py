@@ -13,9 +13,10 @@ from foreword.run.isolation import IsolationPlan, Prober, Resetter, plan_isolati
 from foreword.run.preflight import ServerFacts, examine
 from foreword.run.scrape import Scraper
 from foreword.run.spec import PASSES, Isolation, RunSpec
-from foreword.run.targets import Router, parse_metrics_url, parse_target, route
+from foreword.run.targets import ONE_URL_PER_RANK, Router, parse_metrics_url, parse_target, route
 from foreword.run.worker import Sending
 from foreword.store.requests import RunManifest, SendRequest, read_manifest, read_requests
+from foreword.store.runs import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,8 @@ def plan_run(spec: RunSpec) -> Planned:
     routing = manifest.raw.get("routing") or {}
     by_send_order = routing.get("assignment") == "by_send_order"
     router = route(targets, dp_size=manifest.dp_size, by_send_order=by_send_order)
-    _check_output(spec)
+    if spec.output:
+        check_output(spec.output)
     first = _first(read_requests(spec.dataset), spec)
     return Planned(spec, manifest, mode, spec.concurrency or manifest.concurrency, router, first)
 
@@ -87,11 +89,6 @@ def _first(requests: Iterator[SendRequest], spec: RunSpec) -> SendRequest:
     if request is None:
         raise DataError(f"{spec.dataset / 'data.jsonl'} holds no request")
     return request
-
-
-def _check_output(spec: RunSpec) -> None:
-    if spec.output and spec.output.exists() and (not spec.output.is_dir() or any(spec.output.iterdir())):
-        raise UsageError(f"{spec.output} exists and is not an empty folder", advice="give --output another path")
 
 
 async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
@@ -138,6 +135,12 @@ def authorization(spec: RunSpec) -> dict[str, str]:
 def first_warnings(setup: Setup) -> list[str]:
     """What is already worth saying before the first request."""
     facts, manifest, told = setup.facts, setup.planned.manifest, []
+    dp_size, ranked = manifest.dp_size, facts.detection.profile.rank_label is not None
+    if setup.planned.router.by_header and ranked and 0 < facts.ranks < dp_size:
+        told.append(
+            f"the data set is planned for {dp_size} data-parallel ranks, but the server's metrics show {facts.ranks}: "
+            f"{ONE_URL_PER_RANK}"
+        )
     if setup.isolation.warning:
         told.append(setup.isolation.warning)
     if facts.block_size and facts.block_size != manifest.block_size:

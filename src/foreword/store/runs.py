@@ -76,6 +76,12 @@ class RunFolder:
         return self.runtime / "metrics_pages.jsonl.gz"
 
 
+def check_output(output: Path) -> None:
+    """Refuse a path at which no run folder can be made; raises ``UsageError``."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"{output} exists and is not an empty folder", advice="give --output another path")
+
+
 def create_run(dataset: Path, output: Path | None, *, parent: Path) -> RunFolder:
     """Make a run folder: ``output``, or the next free ``run_NNN`` in ``parent``; raises ``UsageError``."""
     with _writing(output or parent):
@@ -88,9 +94,16 @@ def create_run(dataset: Path, output: Path | None, *, parent: Path) -> RunFolder
     return folder
 
 
+def open_run(root: Path) -> RunFolder:
+    """The folder of a run that was made; raises ``DataError`` for any other folder."""
+    folder = RunFolder(root)
+    if not folder.runtime.is_dir():
+        raise DataError(f"{root} is no run folder: it has no runtime/", advice="give the folder that run printed")
+    return folder
+
+
 def _claim(output: Path) -> Path:
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"{output} exists and is not an empty folder", advice="give --output another path")
+    check_output(output)
     output.mkdir(parents=True, exist_ok=True)
     return output
 
@@ -175,30 +188,3 @@ def read_document(path: Path) -> dict[str, Any]:
         found = document.get("schema_version")
         raise DataError(f"{path} has schema_version {found}; this version reads {SCHEMA_VERSION}")
     return document
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as it was written; rows are streamed by ``rows``."""
-
-    folder: RunFolder
-    run: dict[str, Any]
-    performance: dict[str, Any]
-    prefix_cache: dict[str, Any]
-
-    def rows(self) -> Iterator[RequestRow]:
-        """Rows of all passes in completion order."""
-        return read_rows(self.folder.requests)
-
-
-def load_run(root: Path) -> StoredRun:
-    """Open a run folder; raises ``DataError`` that names what is missing or damaged."""
-    folder = RunFolder(root)
-    if not folder.runtime.is_dir():
-        raise DataError(f"{root} is no run folder: it has no runtime/", advice="give the folder that run printed")
-    return StoredRun(
-        folder=folder,
-        run=read_document(folder.run),
-        performance=read_document(folder.performance),
-        prefix_cache=read_document(folder.prefix_cache),
-    )

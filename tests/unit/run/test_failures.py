@@ -14,10 +14,10 @@ from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
 from foreword.run.transport import ErrorKind, Exchange, Failure, HttpTransport, Post
 from foreword.run.worker import Stop
-from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode
 from tests.support.fake_openai import FakeOpenAI, begin, say, serving
 from tests.support.run_data import Planned, write_dataset
+from tests.support.stored_run import load_run
 from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from foreword.errors import ServerError, UsageError
 from foreword.run.isolation import ResetResult, Resetter, probe_prompt, salts_of
 from foreword.run.spec import Isolation
 from foreword.run.web import Web
-from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode, Pass, PromptFormat
 from tests.support.fake_openai import FakeOpenAI, serving
+from tests.support.stored_run import load_run
 from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from foreword.errors import ServerError
 from foreword.run.web import Web
-from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode
 from tests.support.fake_openai import FakeOpenAI, serving
+from tests.support.stored_run import load_run
 from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp.web import json_response
 
 from foreword.errors import DataError, ServerError, UsageError
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
-from foreword.store.runs import load_run
 from foreword.terms import ExecutionMode, Pass
 from tests.support.fake_openai import FakeOpenAI, serving
 from tests.support.run_data import (
@@ -23,6 +23,7 @@ from tests.support.run_data import (
     token_ids,
     write_dataset,
 )
+from tests.support.stored_run import load_run
 from tests.unit.run.runs import make_run
 
 if TYPE_CHECKING:
@@ -178,16 +179,35 @@ async def test_lanes_reach_their_servers(tmp_path: Path) -> None:
 
 
 async def test_lanes_name_their_rank_to_one_server(tmp_path: Path) -> None:
-    """One address for two lanes: a header names the rank, and metrics that show one rank are noticed."""
-    plans = (Planned("a", 8, 16, cold=0), Planned("a", 8, 16, cold=0, dp=1))
-    dataset = write_dataset(tmp_path / "lanes", plans, routing={"cache_scope": "dp_local", "dp_size": 2})
-    server = FakeOpenAI()
+    """One address for two lanes: a header names the rank; metrics that show one rank are told before anything is sent.
 
-    outcome = await make_run(server, tmp_path, dataset, mode=COLD)
+    When the rank is refused, one more line says so.
+    """
+    plans = (Planned("a", 8, 16, cold=0), *[Planned("a", 8, 16, cold=0, dp=1)] * 2)
+    dataset = write_dataset(tmp_path / "lanes", plans, routing={"cache_scope": "dp_local", "dp_size": 2})
+    told: list[tuple[int, str]] = []
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if request.headers["X-data-parallel-rank"] == "1":
+            return json_response({"error": {"message": "no such rank"}}, status=400)
+        return await fake.stream(request, body)
+
+    server = FakeOpenAI(answer=answer)
+
+    class Told(Silent):
+        def warn(self, text: str) -> None:
+            told.append((len(server.sent), text))
+
+    async with serving(server) as url:
+        await run_dataset(RunSpec(dataset, (url,), mode=COLD, outputs=tmp_path), Told())
 
     ranks = [headers.get("X-data-parallel-rank") for headers in server.headers]
-    assert ranks[-2:] == ["0", "1"]
-    assert any("2 lanes" in warning for warning in outcome.warnings)
+    what_to_do = "start one server for each rank, and give one URL per rank, with commas"
+    assert ranks[-3:] == ["0", "1", "1"]
+    assert told == [
+        (0, f"the data set is planned for 2 data-parallel ranks, but the server's metrics show 1: {what_to_do}"),
+        (2, f"the server answers HTTP 400 to requests for rank 1: {what_to_do}"),
+    ]
 
 
 @pytest.mark.parametrize(

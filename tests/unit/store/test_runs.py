@@ -10,7 +10,7 @@ import pytest
 
 from foreword.collect.records import RequestRow
 from foreword.errors import DataError, UsageError
-from foreword.store.runs import RowWriter, RunFolder, create_run, load_run, read_document, read_rows, write_document
+from foreword.store.runs import RowWriter, RunFolder, create_run, open_run, read_document, read_rows, write_document
 from foreword.terms import Pass
 from tests.support.run_data import write_dataset
 
@@ -170,8 +170,8 @@ def test_documents_that_cannot_be_read(tmp_path: Path, content: str | None, text
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     """A folder without runtime/ and a run without summaries are told apart."""
     with pytest.raises(DataError, match="no run folder"):
-        load_run(tmp_path)
+        open_run(tmp_path)
 
     RunFolder(tmp_path).runtime.mkdir()
     with pytest.raises(DataError, match=r"run\.json does not exist"):
-        load_run(tmp_path)
+        read_document(open_run(tmp_path).run)
