@@ -7,14 +7,10 @@ Draws follow Law 7: a value depends on its key alone, never on a clock, a worker
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -160,9 +156,3 @@ def below(bits: UInt64Array, limit: int | IntArray) -> IntArray:
 def permutation(key: int, n: int) -> IntArray:
     """Keyed random order of ``n`` things."""
     return np.argsort(raw_bits(key, n), kind="stable").astype(np.int64)
-
-
-def shuffled(key: int, items: Iterable[int]) -> IntArray:
-    """The items in keyed random order."""
-    values = np.fromiter(items, dtype=np.int64)
-    return values[permutation(key, len(values))]

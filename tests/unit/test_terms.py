@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from foreword import terms
-from foreword.terms import ExecutionMode, below, draw_key, permutation, raw_bits, shuffled
+from foreword.terms import ExecutionMode, below, draw_key, permutation, raw_bits
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -111,10 +111,3 @@ def test_a_permutation_holds_everything_once(n: int) -> None:
     """A keyed order is a permutation, and another key gives another one."""
     assert sorted(permutation(5, n).tolist()) == list(range(n))
     assert n < 3 or permutation(5, n).tolist() != permutation(6, n).tolist()
-
-
-def test_shuffling_keeps_the_items() -> None:
-    """The shuffled items are the items in the order of the key's permutation."""
-    items = [30, 10, 20, 10]
-
-    assert shuffled(9, items).tolist() == [items[place] for place in permutation(9, 4)]

@@ -59,12 +59,6 @@ class RoutingFacts(msgspec.Struct, frozen=True):
     dp_size: int = 1
 
 
-class TheoryPass(msgspec.Struct, frozen=True):
-    """Designed result of one pass."""
-
-    hit_ratio: float
-
-
 class TheoryFacts(msgspec.Struct, frozen=True):
     """Designed result of the data set (RFC appendix B)."""
 
