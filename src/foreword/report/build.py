@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import Remainder, RungName, classify_remainder, climb
 from foreword.report import accounting, breakdown, series, text
@@ -188,5 +188,5 @@ def _basename(name: str | None) -> str | None:
     return name.rpartition("/")[2] if name and name.startswith(("/", "~", ".")) else name
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401 - whatever a config holds
+def _text(value: object) -> str | None:
     return None if value is None else str(value)

@@ -136,7 +136,7 @@ def check_totals(metadata: Metadata, layout: Layout, *, result: Mapping[str, Any
     total = int(metadata.input_len.sum())
     cold, hot = int(found.cold_hit.sum()), int(found.hot_hit.sum())
     designed = cold if layout.designed_cold else hot
-    expected: dict[str, tuple[Any, Any]] = {
+    expected: dict[str, tuple[object, float]] = {
         "input_tokens": (result.get("input_tokens"), total),
         "designed_hit_tokens": (result.get("designed_hit_tokens"), designed),
         "designed_hit_ratio": (result.get("designed_hit_ratio"), designed / total),
