@@ -73,7 +73,7 @@ def _of_run(record: RunRecord) -> Iterator[Notice]:
     if record.row_cut_off:
         yield _warning("CUT_OFF_ROW")
     for message in record.run.warnings:
-        yield _warning("RUN", message=ADDRESS.sub("an address", message))
+        yield _warning("RUN", message=ADDRESS.sub("an address", message).rstrip(".?"))
 
 
 def _of_pass(evidence: Evidence, section: PassSection) -> Iterator[Notice]:

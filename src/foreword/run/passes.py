@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from foreword.run.isolation import ResetResult
 from foreword.run.spec import Isolation
+from foreword.run.targets import ONE_URL_PER_RANK
 from foreword.run.transport import REFUSED
 from foreword.run.watch import Watch
 from foreword.run.worker import closed_loop, watch_loop
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_REFUSALS = 20
+_BAD_REQUEST = 400
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class Passes:
     records: list[PassRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusals: int = 0
+    served_ranks: set[int] = field(default_factory=set)
 
     @property
     def server_gone(self) -> bool:
@@ -105,6 +108,18 @@ class Passes:
         self.writer.write(row)
         watch.ended(row)
         self.progress.advance(row)
+        self._look_at_rank(row)
+        self._look_at_connection(row)
+
+    def _look_at_rank(self, row: RequestRow) -> None:
+        """Say when a server that serves one rank refuses another."""
+        rank, served = row.planned_dp_id, self.served_ranks
+        if row.ok:
+            served.add(rank)
+        elif self.setup.planned.router.by_header and row.http_status == _BAD_REQUEST and served and rank not in served:
+            self.warn(f"the server answers HTTP 400 to requests for rank {rank}: {ONE_URL_PER_RANK}")
+
+    def _look_at_connection(self, row: RequestRow) -> None:
         gone = self.server_gone
         self.refusals = self.refusals + 1 if row.error == REFUSED else 0
         if self.server_gone and not gone:

@@ -67,7 +67,10 @@ async def _measure(setup: Setup, transport: Transport, progress: Progress, *, st
             except DataError as error:
                 damaged = error
     state = "interrupted" if stop.requested or damaged else SERVER_GONE if passes.server_gone else "complete"
+    told = len(passes.warnings)
     outcome = write_up(setup, folder, records=passes.records, warnings=passes.warnings, state=state)
+    for text in passes.warnings[told:]:
+        progress.warn(text)
     if damaged:
         raise damaged
     return outcome

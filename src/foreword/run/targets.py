@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from foreword.terms import PromptFormat
 
+ONE_URL_PER_RANK = "start one server for each rank, and give one URL per rank, with commas"
 RANK_HEADER = "X-data-parallel-rank"
 _ENDPOINTS = ("/chat/completions", "/completions")
 

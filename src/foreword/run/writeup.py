@@ -13,7 +13,6 @@ from foreword.collect.tally import PassTally
 from foreword.run.privacy import masked_url
 from foreword.run.scrape import usage_samples
 from foreword.run.spec import Isolation, PassOutcome, RunOutcome
-from foreword.run.targets import RANK_HEADER
 from foreword.store.runs import RunFolder, read_rows, write_document
 
 if TYPE_CHECKING:
@@ -71,15 +70,8 @@ def _noticed(setup: Setup, counters: Sequence[Mapping[str, object]]) -> Iterator
             yield f"counters restarted during the {name} pass: what they say of it is a lower bound"
         if counted["missing"]:
             yield f"metrics that were there before the {name} pass were gone after it: its counters are incomplete"
-    dp_size, ranks = setup.planned.manifest.dp_size, max((_whole(counted["ranks"]) for counted in counters), default=0)
-    if setup.planned.router.by_header and 0 < ranks < dp_size:
-        yield f"the data set has {dp_size} lanes, but the metrics show {ranks} rank(s): is {RANK_HEADER} ignored?"
     if setup.planned.spec.metrics_urls and all(counted["queries_delta"] is None for counted in counters):
         yield "the metrics pages show no prefix-cache counters that we know: hits are known by usage alone"
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _cache_document(
