@@ -14,7 +14,7 @@ import numpy as np
 from foreword.errors import ConfigError
 from foreword.simulate.predict import Prediction, predict
 from foreword.simulate.verdict import Tolerance, Verdict, judge, percent, worst
-from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, TargetScope, draw_key, request_id
+from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, Status, TargetScope, draw_key, request_id
 from foreword.workload import groups as grouping
 from foreword.workload import order as ordering
 from foreword.workload.lengths import LengthSample, sample_lengths
@@ -374,8 +374,8 @@ def _verdict(
         block_size=prompts.block_size,
         tolerance=Tolerance.of(config),
     )
-    own = [group.verdict for group in by_group if group.verdict is not None]
-    verdict = worst([*own, overall]) if own else overall
+    missed = [group.verdict for group in by_group if group.verdict and group.verdict.status is not Status.PASS]
+    verdict = worst([*missed, overall])
     if warm != designed_cold(config):
         return verdict
     other = prediction.cold_hit if warm else prediction.hot_hit

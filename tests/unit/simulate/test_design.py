@@ -200,7 +200,19 @@ def test_targets_by_group_have_a_status_each() -> None:
     assert (big.verdict.status, lone.verdict.status) == (Status.PASS, Status.FAIL)
     assert (lone.verdict.reason, lone.max_reachable_hit_ratio) == (Reason.TARGET_UNREACHABLE, 0.0)
     assert made.verdict.status is Status.FAIL
+    assert made.verdict.message.startswith("group lone: 90.00 % cannot be planned")
     assert made.target == Fraction(99 * 5 + 9, 1000)
+
+
+def test_targets_by_group_that_are_met_are_told_as_a_whole() -> None:
+    """The sentence of a set whose groups all reach their own target speaks of all of them."""
+    target = {"scope": "per_group", "groups": [{"id": "a", "hit_ratio": 0.2}, {"id": "b", "hit_ratio": 0.4}]}
+    groups = [{"id": "a"}, {"id": "b"}]
+
+    made = _designed(prefix={"mode": "multi_prefix", "groups": groups}, target=target)
+
+    assert made.verdict.status is Status.PASS
+    assert made.verdict.message.startswith("designed 30.00 % for a target of 30.00 %")
 
 
 def test_a_group_without_requests_is_named_and_judged_by_nobody() -> None:
