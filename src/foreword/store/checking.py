@@ -103,7 +103,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """What each request should be, in send order; ``max_tokens`` and ``prompts`` are known to a plan only."""
+    """What each request should be, in send order; ``max_tokens`` are known to a plan only."""
 
     names: Sequence[str]
     group: Sequence[str]

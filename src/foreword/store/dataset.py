@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 
 from foreword._version import __version__
-from foreword.errors import ConstructionError, UsageError
+from foreword.errors import ConstructionError, DataError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.atomic import replace_file
 from foreword.store.making import Maker, Opening, joined
-from foreword.store.rows import DATA, DATASET_FILES, MANIFEST, METADATA, REPORT, WARMUP
+from foreword.store.rows import DATA, DATASET_FILES, MANIFEST, METADATA, REPORT, WARMUP, read_document
 from foreword.terms import request_id
 from foreword.workload.collisions import SAMPLED_OF, repetition
 
@@ -86,10 +86,9 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
 
 def _state(folder: Path) -> object:
     try:
-        document = msgspec.json.decode((folder / MANIFEST).read_bytes())
-    except msgspec.DecodeError:
+        return read_document(folder, MANIFEST).get("state")
+    except DataError:
         return None
-    return document.get("state") if isinstance(document, dict) else None
 
 
 def _clear_folder(folder: Path) -> Path:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from foreword.terms import IntArray
 
-_PIECE_BYTES = 1 << 20
 _INT_COLUMNS = (
     "order_index",
     "cached_watermark_before",
@@ -144,8 +143,5 @@ def _positive(value: object) -> int:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
