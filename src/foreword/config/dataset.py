@@ -18,6 +18,7 @@ DEFAULT_OUTPUT_TOKENS = 16
 DEFAULT_GROUP = "default"
 _ALL_PERCENT = 100
 MOST_REQUESTS = 100_000_000
+MOST_GROUPS = 1_000_000
 
 
 def _no_percentage(value: object) -> object:
@@ -30,6 +31,7 @@ def _no_percentage(value: object) -> object:
 Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), BeforeValidator(_no_percentage)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
+GroupCount = Annotated[int, Field(strict=True, ge=1, le=MOST_GROUPS)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
@@ -118,7 +120,7 @@ class PrefixConfig(ConfigModel):
     nested_prefix: bool = True
     minimum_non_shared_length: Natural | None = None
     groups: tuple[PrefixGroup, ...] = ()
-    group_count: Count | None = None
+    group_count: GroupCount | None = None
     assignment: tuple[Identifier, ...] | str | None = None
     shape: Shape = Shape.PROPORTIONAL
     source: Source | None = None
@@ -350,8 +352,6 @@ def _warmup_problem(config: DatasetConfig) -> str:
 
 
 def _count_problem(config: DatasetConfig) -> str:
-    if (config.prefix.group_count or 1) > config.request_count:
-        return f"prefix.group_count {config.prefix.group_count} is above request_count {config.request_count}"
     counts = [group.request_count for group in config.prefix.groups if group.request_count is not None]
     if counts and sum(counts) != config.request_count:
         return f"prefix.groups request_count sum to {sum(counts)}, but request_count is {config.request_count}"

@@ -133,10 +133,15 @@ class Workshop:
         )
 
     def _first_private(self, whole: IntArray, group: int, shared: int, name: str) -> int:
-        """Digest of the first block that a prompt does not share, after checking that it shares what it should."""
+        """Digest of the first block that a prompt does not share, after checking that it shares what it should.
+
+        A block that is not full is never cached and conflicts with none: its digest is the request's own.
+        """
         if not np.array_equal(whole[:shared], self.masters[group][:shared]):
             raise _broken(name, f"does not start with {shared} tokens of its group's master")
         size = self.design.facts.block_size
+        if len(whole) < shared + size:
+            return draw_key("partial", name)
         parent = self.chains[group][shared // size - 1] if shared else root_key()
         return next_key(parent, whole[shared : shared + size])
 
@@ -159,6 +164,7 @@ def open_workshop(order: Order) -> Workshop:
         seed_key=content_key(config),
         as_ids=config.prompt_format is PromptFormat.COMPLETIONS_IDS,
         token_granular=facts.rule is HitRule.CAP_ONLY,
+        every_cut=config.seed_scope == "content",
     )
     collisions = config.suffix.collision_detection
     options = ContentOptions(
@@ -168,6 +174,7 @@ def open_workshop(order: Order) -> Workshop:
         on_conflict=collisions.on_conflict,
     )
     composer = prepare(tokenizer, suffix, plan=plan, options=options, prefix_corpus=prefix)
+    _check_branches(order, composer)
     head, tail = (np.asarray(ids, dtype=np.int64) for ids in (frame.head_ids, frame.tail_ids))
     masters = tuple(
         np.concatenate((head, composer.masters[id_].ids))[: group.master_prefix_len]
@@ -176,6 +183,19 @@ def open_workshop(order: Order) -> Workshop:
     chains = tuple(block_keys(master, facts.block_size, parent=root_key()) for master in masters)
     described = _facts(tokenizer, suffix, prefix, composer)
     return Workshop(planned, composer, tokenizer, head, tail, masters, chains, described)
+
+
+def _check_branches(order: Order, composer: Composer) -> None:
+    """Where single tokens are matched, refuse more requests that part at one place than there are words to do so."""
+    single = order.facts.block_size == 1 or order.facts.rule is HitRule.CAP_ONLY
+    extra = composer.diagnostics["requests_beyond_first_token"]
+    if single and extra and order.config.suffix.collision_detection.on_conflict == "error":
+        raise ConstructionError(
+            f"{extra} requests part at the same place as more others than this tokenizer has words to part with",
+            stage="content",
+            field="block_size",
+            advice="use more groups, prompts of different lengths, fewer requests, or a block_size above 1",
+        )
 
 
 def _corpora(planned: Design) -> tuple[Corpus, Corpus | None]:

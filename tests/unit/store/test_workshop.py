@@ -100,3 +100,20 @@ def test_ids_are_written_as_numbers() -> None:
     assert special == {0, 1, 2, 3}
     assert not used & special
     assert max(used) < encoder().get_vocab_size()
+
+
+def test_too_many_siblings_of_single_tokens_are_refused_before_anything_is_made() -> None:
+    """Where tokens are matched one by one, each first private token must differ from every sibling's."""
+    crowd = {"request_count": 6_000, "input_length": 33, "prefix": {"mode": "single_prefix"}}
+
+    with pytest.raises(ConstructionError, match="400 requests part at the same place"):
+        opened(**crowd, block_size=1)
+
+
+def test_a_block_that_is_never_full_conflicts_with_none() -> None:
+    """With one private token after whole blocks, equal private tokens are never cached, and nothing is refused."""
+    alike = opened(request_count=3_000, input_length=33, block_size=16, prefix={"minimum_non_shared_length": 1})
+
+    digests = next(alike.rows(0, 256)).first_private
+
+    assert len(np.unique(digests)) == 256
