@@ -15,7 +15,7 @@ from foreword.report.write import write_report
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
 from foreword.server.running import start
-from foreword.terms import RuntimeVerdict
+from foreword.terms import ExecutionMode, RuntimeVerdict
 from tests.support.builtin import builtin_tokenizer
 
 if TYPE_CHECKING:
@@ -46,12 +46,18 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "dataset"
 
 
-async def reported(dataset: Path, outputs: Path, **settings: Any) -> ReportDocument:  # noqa: ANN401 - ServerConfig
-    """Report of one serial cold run on a server of its own."""
+async def reported(
+    dataset: Path,
+    outputs: Path,
+    *,
+    mode: ExecutionMode | None = None,
+    **settings: Any,  # noqa: ANN401 - ServerConfig
+) -> ReportDocument:
+    """Report of one serial run, by default cold, on a server of its own."""
     fast = {"port": 0, "prefill_tokens_per_s": 1e9, "decode_tokens_per_s": None, "block_size": 16}
     server = await start(ServerConfig.model_validate(fast | settings), builtin_tokenizer())
     try:
-        spec = RunSpec(dataset, (server.url,), (f"{server.url}/metrics",), outputs=outputs)
+        spec = RunSpec(dataset, (server.url,), (f"{server.url}/metrics",), mode=mode, outputs=outputs)
         outcome = await run_dataset(spec, Silent())
     finally:
         await server.close()
@@ -85,6 +91,20 @@ async def test_larger_blocks_of_the_server_are_a_step_of_the_ladder(dataset: Pat
     assert ladder.rungs[-1].ratio < document.headline.designed_hit_ratio
     assert ladder.remainder is Remainder.NONE
     assert document.notices[0].code == "BLOCK_SIZE_MISMATCH"
+
+
+async def test_a_hot_run_on_a_cold_server_is_explained_by_that(dataset: Path, tmp_path: Path) -> None:
+    """A server that nobody warmed is a step of the ladder with nothing left, a notice with advice, and the cause."""
+    document = await reported(dataset, tmp_path, mode=ExecutionMode.HOT)
+
+    ladder = document.passes[0].ladder
+    steps = {rung.name: rung.step_points for rung in ladder.rungs}
+    assert (steps[RungName.WARM] or 0) < 0
+    assert ladder.remainder is Remainder.NONE
+    assert "Likely cause of the difference: the server was not warm (5 of 5 lanes" in document.headline.sentence
+    notice = next(notice for notice in document.notices if notice.code == "NOT_WARM")
+    assert "--mode warmup" in notice.advice
+    assert document.headline.runtime.deviation_points == pytest.approx(steps[RungName.WARM])
 
 
 async def test_a_cache_that_is_too_small_leaves_eviction_as_the_open_cause(dataset: Path, tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ Concurrency = Annotated[
 ]
 Mode = Annotated[
     Literal["cold", "warmup", "hot", "compare", "progressive_prefix_fill"] | None,
-    Parameter(help="Passes to make; default: the data set's."),
+    Parameter(
+        help="Passes to make: cold; warmup = warm-up, then hot; hot = on a server that is warm already; "
+        "compare = cold, warm-up, hot. Default: the data set's."
+    ),
 ]
 Model = Annotated[str | None, Parameter(help="Model name; default: the only model of the server.")]
 Salt = Annotated[str | None, Parameter(help="Salt of the prefix cache; default: a fresh one.")]

@@ -34,6 +34,7 @@ class RungName(StrEnum):
     ENGINE_RULE = "engine_rule"
     BLOCK_SIZE = "block_size"
     ADDED_TOKENS = "added_tokens"
+    WARM = "warm"
     SERVED = "served"
     MEASURED = "measured"
 

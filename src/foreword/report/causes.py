@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache.rules import HitRule
-from foreword.report.document import Cause, CauseCheck, Finding, Proof
-from foreword.report.wording import EVIDENCE
+from foreword.report.document import Cause, CauseCheck, Finding, MeasuredBy, Proof
+from foreword.report.wording import CAUSES, EVIDENCE
 from foreword.terms import Pass, RequestClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from foreword.report.document import TokenProof
+    from foreword.report.document import LadderSection, TokenProof
     from foreword.report.evidence import Evidence
 
+OF_COUNTERS = frozenset({Cause.COUNTER_WINDOW, Cause.METRIC_UNIT})
 ENOUGH_HITS = 8
 CLOSE = 0.1
 
@@ -47,6 +48,20 @@ def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], *, step: Re
     )
     order = (Finding.FOUND, Finding.OPEN, Finding.RULED_OUT)
     return tuple(sorted(checks, key=lambda check: order.index(check.finding)))
+
+
+def likely_causes(evidence: Evidence, ladder: LadderSection) -> tuple[str, ...]:
+    """What explains a difference from the design, in words: lanes that were not warm, then causes that were found."""
+    told = []
+    if not evidence.warm.all():
+        cold = int((~evidence.warm).sum())
+        told.append(f"the server was not warm ({cold:,} of {evidence.warmable:,} lanes began with nothing)")
+    by_usage = evidence.measured is not None and evidence.measured.by is MeasuredBy.USAGE
+    found = [check for check in ladder.checks if check.finding is Finding.FOUND]
+    told += [
+        f"{CAUSES[check.cause]} ({check.evidence})" for check in found if not (by_usage and check.cause in OF_COUNTERS)
+    ]
+    return tuple(told)
 
 
 def excess_of_first(evidence: Evidence) -> int | None:

@@ -62,6 +62,16 @@ class Evidence:
         return self.results.pass_name
 
     @property
+    def warmable(self) -> int:
+        """How many lanes are warmed before this pass: none before a cold one."""
+        return len(self.served) - len(self.results.ok)
+
+    @property
+    def warm(self) -> BoolArray:
+        """Which of these lanes were warm when the pass began."""
+        return self.served[: self.warmable]
+
+    @property
     def input_tokens(self) -> IntArray:
         """Prompt tokens of each request: the server's count, or the planned one where it gave none."""
         counted = self.results.prompt_tokens
@@ -80,7 +90,7 @@ def gather(record: RunRecord, plan: PlanArrays, *, pass_name: Pass) -> Evidence:
     results = pass_arrays(plan, rows, pass_name=pass_name)
     left_out = _left_out(results, counters)
     results = replace(results, cached_tokens=np.where(left_out, 0, results.cached_tokens))
-    requests, warm_served = _requests(record, plan, pass_name)
+    requests, warm_served = _requests(record, plan, results)
     planned = server_model(record)
     reported = record.metrics.block_size_reported if record.metrics else None
     server = replace(planned, block_size=reported or planned.block_size, added_tokens=_added_tokens(plan, results))
@@ -108,12 +118,15 @@ def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
         RungName.DESIGNED, int(plan.hits_of(evidence.pass_name).sum()), input_tokens=int(plan.input_len.sum())
     )
     found: list[Rung | None] = [Rung(RungName.TARGET, Fraction(repr(target))), designed]
-    found.append(_replayed(RungName.ENGINE_RULE, evidence, planned))
+    all_warm = np.ones(evidence.warmable, dtype=np.bool_)
+    found.append(_replayed(RungName.ENGINE_RULE, evidence, planned, warm=all_warm))
     sized = replace(planned, block_size=evidence.server.block_size)
     if sized != planned:
-        found.append(_replayed(RungName.BLOCK_SIZE, evidence, sized))
+        found.append(_replayed(RungName.BLOCK_SIZE, evidence, sized, warm=all_warm))
     if evidence.server != sized:
-        found.append(_replayed(RungName.ADDED_TOKENS, evidence, evidence.server))
+        found.append(_replayed(RungName.ADDED_TOKENS, evidence, evidence.server, warm=all_warm))
+    if not evidence.warm.all():
+        found.append(_replayed(RungName.WARM, evidence, evidence.server, warm=evidence.warm))
     found.append(_served_rung(evidence))
     if evidence.measured is not None:
         found.append(
@@ -133,7 +146,7 @@ def in_flight(evidence: Evidence) -> int | None:
 
 def floor_ratio(evidence: Evidence, k: int) -> Fraction | None:
     """Least hit ratio that at most ``k`` requests in flight can leave, on an unbounded cache."""
-    warm = len(evidence.served) - len(evidence.results.ok)
+    warm = evidence.warmable
     sent = np.where(evidence.results.sent_ns == ABSENT, np.iinfo(np.int64).max, evidence.results.sent_ns)
     order = np.concatenate([np.arange(warm), warm + np.argsort(sent, kind="stable")])
     requests = Requests(
@@ -150,9 +163,9 @@ def floor_ratio(evidence: Evidence, k: int) -> Fraction | None:
     return Fraction(int(hits[counted].sum()), total) if total else None
 
 
-def _replayed(name: RungName, evidence: Evidence, server: ServerModel) -> Rung | None:
-    """Rung of the whole plan on a server, every request and warm-up served."""
-    everything = np.ones(len(evidence.requests.input_len), dtype=np.bool_)
+def _replayed(name: RungName, evidence: Evidence, server: ServerModel, *, warm: BoolArray) -> Rung | None:
+    """Rung of the whole plan on a server, every request served and the ``warm`` lanes warm."""
+    everything = np.concatenate([warm, np.ones(len(evidence.results.ok), dtype=np.bool_)])
     hits = predicted_hits(evidence.requests, server, served=everything)
     counted = evidence.requests.counted
     tokens = evidence.requests.input_len[counted] + server.added_tokens
@@ -160,9 +173,10 @@ def _replayed(name: RungName, evidence: Evidence, server: ServerModel) -> Rung |
 
 
 def design_of_served(evidence: Evidence) -> Rung | None:
-    """The design, replayed for the requests that succeeded (X23): planned lengths on the planned server."""
-    hits = predicted_hits(evidence.requests, evidence.planned_server, served=evidence.served)
-    counted = evidence.served & evidence.requests.counted
+    """The design, replayed for the requests that succeeded (X23): planned lengths, on the planned server, all warm."""
+    served = np.concatenate([np.ones(evidence.warmable, dtype=np.bool_), evidence.results.ok])
+    hits = predicted_hits(evidence.requests, evidence.planned_server, served=served)
+    counted = served & evidence.requests.counted
     return make_rung(
         RungName.SERVED, int(hits[counted].sum()), input_tokens=int(evidence.requests.input_len[counted].sum())
     )
@@ -217,9 +231,9 @@ def _added_tokens(plan: PlanArrays, results: PassArrays) -> int:
     return int(extra[0]) if len(extra) == 1 and extra[0] > 0 else 0
 
 
-def _requests(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> tuple[Requests, BoolArray]:
-    """Requests of a pass with the warm-up of its lanes in front, and which warm-ups were served."""
-    lanes, domains = _warm_lanes(plan) if pass_name is Pass.HOT else (_none(), _none())
+def _requests(record: RunRecord, plan: PlanArrays, results: PassArrays) -> tuple[Requests, BoolArray]:
+    """Requests of a pass with the warm-up of its lanes in front, and which of the lanes were warm."""
+    lanes, domains = _warm_lanes(plan) if results.pass_name is Pass.HOT else (_none(), _none())
     tops = np.zeros(len(plan.lane_names), dtype=np.int64)
     np.maximum.at(tops, plan.lane, plan.prefix_len)
     warm_prefix = tops[lanes]
@@ -230,7 +244,17 @@ def _requests(record: RunRecord, plan: PlanArrays, pass_name: Pass) -> tuple[Req
         domain=np.concatenate([domains, plan.domain]),
         counted=np.concatenate([np.zeros(len(lanes), np.bool_), np.ones(len(plan.lane), np.bool_)]),
     )
-    return requests, _warm_served(record, plan, lanes)
+    if any(row.pass_ is Pass.WARMUP for row in record.results):
+        return requests, _warm_served(record, plan, lanes)
+    return requests, ~np.isin(lanes, _cold_lanes(plan, results))
+
+
+def _cold_lanes(plan: PlanArrays, results: PassArrays) -> IntArray:
+    """Lanes whose first request with a shared prefix hit nothing, so that nobody had warmed them."""
+    sharing = np.flatnonzero((plan.hits_of(Pass.HOT) > 0) & results.ok)
+    lanes, first = np.unique(plan.lane[sharing], return_index=True)
+    cold: IntArray = lanes[results.cached_tokens[sharing[first]] == 0]
+    return cold
 
 
 def _warm_lanes(plan: PlanArrays) -> tuple[IntArray, IntArray]:
@@ -240,10 +264,8 @@ def _warm_lanes(plan: PlanArrays) -> tuple[IntArray, IntArray]:
 
 
 def _warm_served(record: RunRecord, plan: PlanArrays, lanes: IntArray) -> BoolArray:
-    """Which lanes were warmed; all of them when the run made no warm-up pass (the server was warm already)."""
+    """Which lanes the warm-up pass of the run has warmed."""
     rows = [row for row in record.results if row.pass_ is Pass.WARMUP]
-    if not rows:
-        return np.ones(len(lanes), dtype=np.bool_)
     done = {lane_key(row.prefix_group_id, row.planned_dp_id) for row in rows if row.ok}
     _, first = np.unique(plan.lane, return_index=True)
     keys = [lane_key(plan.group_ids[plan.group[at]], plan.domain_ids[plan.domain[at]]) for at in first]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from foreword.report.causes import excess_of_first
 from foreword.report.document import Notice, Severity
 from foreword.report.wording import ADVICE, NOTICES
-from foreword.terms import Status
+from foreword.terms import ExecutionMode, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,10 +97,11 @@ def _of_cache(evidence: Evidence) -> Iterator[Notice]:
     excess = excess_of_first(evidence)
     if excess:
         yield _warning("RESIDUAL_CACHE", tokens=excess)
-    warm = len(evidence.served) - len(evidence.results.ok)
-    cold = warm - int(evidence.served[:warm].sum())
-    if cold:
-        yield _warning("NOT_WARMED", cold=cold, lanes=warm)
+    cold = int((~evidence.warm).sum())
+    if cold and evidence.record.run.mode == ExecutionMode.HOT:
+        yield _warning("NOT_WARM", cold=cold, lanes=evidence.warmable)
+    elif cold:
+        yield _warning("NOT_WARMED", cold=cold, lanes=evidence.warmable)
     yield from _of_usage(evidence)
 
 

@@ -38,6 +38,7 @@ RUNGS = {
     RungName.ENGINE_RULE: "engine rule and template",
     RungName.BLOCK_SIZE: "block size of the server",
     RungName.ADDED_TOKENS: "tokens the server added",
+    RungName.WARM: "lanes that were warm",
     RungName.SERVED: "requests that succeeded",
     RungName.MEASURED: "measured",
 }
@@ -48,6 +49,7 @@ RUNG_NOTES = {
     RungName.ENGINE_RULE: "the same plan under the engine's rule for whole blocks, the last token and the template",
     RungName.BLOCK_SIZE: "the same, in blocks of the size that the server reports",
     RungName.ADDED_TOKENS: "the same, with the tokens that the server counted in front of every prompt",
+    RungName.WARM: "the same, with the lanes that were not warm starting from nothing",
     RungName.SERVED: "the same, replayed for the requests that succeeded only",
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import RungName
 from foreword.report import text
+from foreword.report.causes import likely_causes
 from foreword.report.document import ConstructionVerdict, Doubt, Headline, RunVerdict
 from foreword.report.evidence import design_of_served
 from foreword.report.summary import summary
@@ -68,7 +69,8 @@ def headline(evidence: Evidence, section: PassSection, *, ladder: Ladder, design
         ),
         runtime=_run_verdict(evidence, section.requests, ladder=ladder, designed=designed),
     )
-    return head.model_copy(update={"sentence": summary(head, section.requests, causes=())})
+    causes = likely_causes(evidence, section.ladder)
+    return head.model_copy(update={"sentence": summary(head, section.requests, causes=causes)})
 
 
 def _run_verdict(evidence: Evidence, counts: RequestCounts, *, ladder: Ladder, designed: Pass) -> RunVerdict:

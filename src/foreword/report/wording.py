@@ -25,6 +25,9 @@ NOTICES = {
     "METRICS_INCOMPLETE": "The server does not report {names}.",
     "METRICS_MISSING": "Metrics of an endpoint or rank were missing after the {pass_name} pass.",
     "NOT_SENT": "{missing:,} of {planned:,} requests of the {pass_name} pass have no result.",
+    "NOT_WARM": (
+        "The server was not warm: in {cold:,} of {lanes:,} lanes the first request of the hot pass hit nothing."
+    ),
     "NOT_WARMED": "{cold:,} of {lanes:,} lanes were not warmed before the hot pass.",
     "PARTIAL_USAGE": (
         "Only {reported:,} of {answers:,} answers of the {pass_name} pass report cached tokens, {tokens:,} in all, and "
@@ -51,6 +54,7 @@ ADVICE = {
     ),
     "HIT_RULE_MISMATCH": "generate it again for this engine",
     "METRICS_ABSENT": "run with --metrics-url",
+    "NOT_WARM": "run with --mode warmup, which warms the server first",
     "PROMPT_TOKENS_DIFFER": "check that the data set was made with the server's tokenizer and prompt format",
     "RESIDUAL_CACHE": "run with a salt, or reset the cache before the run",
 }

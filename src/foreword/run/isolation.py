@@ -149,6 +149,8 @@ async def plan_isolation(
             )
         case Isolation.NONE:
             return IsolationPlan(Isolation.NONE)
+        case Isolation.RESET if mode is ExecutionMode.HOT:
+            raise UsageError("a reset makes a warm server cold", advice="use --mode warmup, which warms it again")
         case Isolation.RESET:
             await resetter.require()
             return IsolationPlan(Isolation.RESET)

@@ -107,6 +107,8 @@ class Passes:
     def _take(self, row: RequestRow, watch: Watch) -> None:
         self.writer.write(row)
         watch.ended(row)
+        if watch.not_warm:
+            self.warn(watch.not_warm)
         self.progress.advance(row)
         self._look_at_rank(row)
         self._look_at_connection(row)

@@ -17,13 +17,14 @@ from foreword.run.targets import ONE_URL_PER_RANK, Router, parse_metrics_url, pa
 from foreword.run.worker import Sending
 from foreword.store.requests import RunManifest, SendRequest, read_manifest, read_requests
 from foreword.store.runs import check_output
+from foreword.terms import ExecutionMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from foreword.run.transport import Transport
     from foreword.run.web import Web
-    from foreword.terms import ExecutionMode, Pass
+    from foreword.terms import Pass
 
 _DEFAULT_CONTEXT = 4096
 
@@ -121,7 +122,9 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         block_size=facts.block_size or manifest.block_size,
         room=facts.max_model_len or _DEFAULT_CONTEXT,
     )
-    wanted = spec.isolation or (Isolation(manifest.isolation) if manifest.isolation else None)
+    wanted = spec.isolation
+    if wanted is None and manifest.isolation and planned.mode is not ExecutionMode.HOT:
+        wanted = Isolation(manifest.isolation)
     prober = Prober(sending, transport, scraper, prompt)
     isolation = await plan_isolation(wanted, planned.mode, salt=spec.salt, prober=prober, resetter=resetter)
     return Setup(planned, facts, sending, scraper, resetter, isolation, started_utc)

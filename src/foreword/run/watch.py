@@ -66,6 +66,16 @@ class Watch:
         if warm and row.expected_hit_len and row.cached_tokens == 0:
             self.cold_start = self.cold_start or row.request_id
 
+    @property
+    def not_warm(self) -> str | None:
+        """That the server was not warm, as soon as the first request of a lane has shown it."""
+        if self.cold_start is None:
+            return None
+        return (
+            f"the server is not warm: request {self.cold_start} is the first of its lane in the hot pass and hit "
+            f"nothing; --mode warmup warms it first"
+        )
+
     def findings(self) -> list[str]:
         """One sentence for each thing noticed."""
         told: list[str] = []
@@ -81,8 +91,6 @@ class Watch:
                 f"residual cache: request {request_id} hit {cached} tokens in the hot pass where {planned} are warmed: "
                 f"the server has served this data set before"
             )
-        if self.cold_start:
-            told.append(f"the server is not warm: request {self.cold_start} of the hot pass hit nothing")
         if self.example:
             request_id, counted, planned = self.example
             told.append(

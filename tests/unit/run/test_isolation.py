@@ -13,6 +13,7 @@ from foreword.run.spec import Isolation
 from foreword.run.web import Web
 from foreword.terms import ExecutionMode, Pass, PromptFormat
 from tests.support.fake_openai import FakeOpenAI, serving
+from tests.support.run_data import write_dataset
 from tests.support.stored_run import load_run
 from tests.unit.run.runs import make_run
 
@@ -125,8 +126,22 @@ async def test_a_hot_run_keeps_the_salt_of_its_warm_up(tmp_path: Path) -> None:
     assert hot.passes[0].usage_hit_ratio > (hot.passes[0].designed_hit_ratio or 1)
     assert ["has served this data set before" in warning for warning in hot.warnings] == [True]
     assert any("not warm" in warning for warning in cold.warnings)
-    with pytest.raises(UsageError, match="fresh salt"):
-        await make_run(server, tmp_path, mode=ExecutionMode.HOT, isolation=Isolation.SALT)
+    for isolation, refused in ((Isolation.SALT, "fresh salt"), (Isolation.RESET, "a reset makes a warm server cold")):
+        with pytest.raises(UsageError, match=refused):
+            await make_run(server, tmp_path, mode=ExecutionMode.HOT, isolation=isolation)
+
+
+@pytest.mark.parametrize("isolation", ["salt", "reset"])
+async def test_a_hot_run_leaves_the_cache_as_it_is(tmp_path: Path, isolation: str) -> None:
+    """Whatever the data set says of isolation: a hot run finds what is cached, and resets nothing."""
+    dataset, server = write_dataset(tmp_path / "d", config={"isolation": isolation}), FakeOpenAI(reset="success")
+    await make_run(server, tmp_path, dataset, mode=ExecutionMode.WARMUP, isolation=Isolation.NONE)
+
+    hot = await make_run(server, tmp_path, dataset, mode=ExecutionMode.HOT)
+
+    assert server.resets == 0
+    assert load_run(hot.folder).run["isolation"]["applied"] == "none"
+    assert not any("not warm" in warning for warning in hot.warnings)
 
 
 async def test_a_nonce_belongs_to_the_data_set(tmp_path: Path) -> None:
