@@ -51,7 +51,7 @@ def test_a_function_fits_on_a_screen() -> None:
 
 
 def test_parameters_are_few_and_named() -> None:
-    """A function has at most six parameters; a public one has at most three that may be given by position."""
+    """A function has at most six parameters; a public one takes them by keyword from the third."""
     wide = []
     for path in modules("src"):
         for node in functions(path):
