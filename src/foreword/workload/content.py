@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from foreword.terms import BoolArray, IntArray
     from foreword.workload.masters import Master
     from foreword.workload.materials import Materials
+    from foreword.workload.suffix import SuffixPool
     from foreword.workload.tokens import Frame, TokenizerProtocol
     from foreword.workload.units import Corpus
 
@@ -46,7 +47,9 @@ class ContentPlan:
     """What to compose: one element a request, in generation order; a request's number is its place.
 
     ``input_len`` and ``prefix_len`` are engine-space tokens; ``prefix_len`` is a multiple of ``block_size`` and at
-    least the aligned head. ``token_granular`` is for engines that reuse single tokens whatever the block size.
+    least the aligned head. ``token_granular`` is for engines that reuse single tokens whatever the block size. Masters
+    can be cut where some request leaves them, or at every block with ``every_cut``: then they are the same for plans
+    that differ in their prefix lengths alone.
     """
 
     group: IntArray
@@ -59,6 +62,7 @@ class ContentPlan:
     seed_key: int
     as_ids: bool = False
     token_granular: bool = False
+    every_cut: bool = False
 
     def __len__(self) -> int:
         """Number of requests."""
@@ -134,14 +138,27 @@ def _need(plan: ContentPlan) -> Need:
     shared = np.zeros(len(plan.group_ids), np.int64)
     np.maximum.at(shared, plan.group, np.maximum(plan.prefix_len - head, 0))
     private = plan.input_len - np.maximum(plan.prefix_len, head)
+    layout = Layout(head, plan.block_size, plan.seed_key)
     return Need(
         shared_tokens=shared,
+        cuts=(layout.boundaries(),) * len(shared) if plan.every_cut else _cuts(plan),
         longest_private=int(private.max(initial=0)),
+        longest_content=int((plan.input_len - head - plan.frame.tail_len).max(initial=0)),
         requests=len(plan),
         requests_at_root=int((plan.prefix_len <= head).sum()),
-        layout=Layout(head, plan.block_size, plan.seed_key),
+        layout=layout,
         as_ids=plan.as_ids,
     )
+
+
+def _cuts(plan: ContentPlan) -> tuple[list[int], ...]:
+    """Content tokens after which requests of each group leave its master, ascending."""
+    lengths = np.maximum(plan.prefix_len - plan.frame.head_len, 0)
+    span = int(lengths.max(initial=0)) + 1
+    keys = np.unique(plan.group.astype(np.int64) * span + lengths)
+    groups = np.searchsorted(keys, np.arange(1, len(plan.group_ids)) * span)
+    parts = (part % span for part in np.split(keys, groups))
+    return tuple(part[part > 0].tolist() for part in parts)
 
 
 class Composer:
@@ -201,15 +218,12 @@ class Composer:
         siblings = int((self._parents(plan.group, plan.prefix_len) == parent).sum())
         later = lane if parent != ROOT else lane * len(plan.group_ids) + place
         number = len(plan) + lane * len(plan.group_ids) + place
-        length = self._warmup_length(prefix_len)
+        length = self.warmup_len(prefix_len)
         jobs = _Jobs(np.array([number]), np.array([siblings + later]), where, np.array([length]), to)
         return self._chunk(jobs).prompts[0]
 
     def warmup_len(self, prefix_len: int) -> int:
         """Engine-space tokens of a warm-up prompt: a block after the prefix where some request is that long."""
-        return self._warmup_length(prefix_len)
-
-    def _warmup_length(self, prefix_len: int) -> int:
         plan = self._plan
         shortest = prefix_len + max(plan.minimum_non_shared, plan.frame.tail_len + 1)
         shortest = max(shortest, plan.frame.head_len + plan.frame.tail_len + 1)
@@ -296,7 +310,7 @@ class Composer:
         spelled = self._spelled(jobs, shared, free, retry)
         markers = self._markers(jobs.number, private - free, retry)
         rooms = private - free - np.array([self._marker_tokens if marker else 0 for marker in markers])
-        endings = self._endings(jobs.number, rooms, retry)
+        endings = self._endings(jobs, shared, rooms, retry)
         fillers = self._fillers(jobs.number, endings, retry)
         rows = zip(jobs.group.tolist(), shared.tolist(), spelled, endings, fillers, markers, strict=True)
         return [Draft(*row) for row in rows]
@@ -318,24 +332,27 @@ class Composer:
         )
         return [tuple(row) if room >= least else () for row, room in zip(table.tolist(), rooms.tolist(), strict=True)]
 
-    def _endings(self, numbers: IntArray, rooms: IntArray, retry: int) -> list[Ending]:
+    def _endings(self, jobs: _Jobs, shared: IntArray, rooms: IntArray, retry: int) -> list[Ending]:
         """Samples where a separator and some text fit, else words; other samples from the second retry on."""
         materials = self._materials
         separator = len(materials.separator_ids)
         endings = [Ending([], NO_SAMPLE, 0, room) for room in rooms.tolist()]
-        rows = np.flatnonzero(rooms >= separator + SHORTEST_TEXT)
-        if materials.pool is None or not len(rows):
-            return endings
-        found = plan_endings(
-            materials.pool,
-            numbers[rows],
-            rooms=rooms[rows] - separator,
-            retry=max(0, retry - 1),
-            cut_of=materials.longest_cut,
-        )
-        for row, ending in zip(rows.tolist(), found, strict=True):
-            if ending.end != NO_SAMPLE:
-                endings[row] = ending
+        rows = np.flatnonzero(rooms >= separator + SHORTEST_TEXT).tolist() if len(materials.units) else []
+        by_pool: dict[int, tuple[SuffixPool, list[int]]] = {}
+        for row in rows:
+            pool = materials.pool_of(int(jobs.group[row]), int(shared[row]))
+            by_pool.setdefault(id(pool), (pool, []))[1].append(row)
+        for pool, own in by_pool.values():
+            found = plan_endings(
+                pool,
+                jobs.number[own],
+                rooms=rooms[own] - separator,
+                retry=max(0, retry - 1),
+                cut_of=materials.longest_cut,
+            )
+            for row, ending in zip(own, found, strict=True):
+                if ending.end != NO_SAMPLE:
+                    endings[row] = ending
         return endings
 
     def _spelled(self, jobs: _Jobs, shared: IntArray, free: IntArray, retry: int) -> list[list[int]]:

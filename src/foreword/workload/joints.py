@@ -149,7 +149,10 @@ class CutTester:
         self, context: str, context_ids: Sequence[int], *, cuts: Sequence[tuple[bytes, IntArray, int]]
     ) -> list[bool]:
         """Answer for each (text up to the cut, ids, token count up to the cut); the text stands behind the context."""
-        keys = [xxhash.xxh3_128_intdigest(context.encode() + raw) for raw, _, _ in cuts]
+        keys = [
+            xxhash.xxh3_128_intdigest(b"\0".join((context.encode(), raw, ids[:count].tobytes())))
+            for raw, ids, count in cuts
+        ]
         asked = {
             key: (context + raw.decode(), [*context_ids, *ids[:count].tolist()])
             for key, (raw, ids, count) in zip(keys, cuts, strict=True)

@@ -1,13 +1,16 @@
-"""Master prefixes: one text a group, which can be cut at every block boundary.
+"""Master prefixes: one text a group, which can be cut wherever a prompt leaves it.
 
-A master begins with words that no other group begins with, then holds samples. A sample is taken only if text may stop
-and go on with a word at every block boundary inside it (design: content, 3.2).
+A master begins with words that no other group begins with, then holds samples. Text may stop and go on with a word at
+each length at which a prompt of the group leaves its master (design: content, 3.2): a sample in which that is not so is
+split into clauses, and words are put in only where no clause helps.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +20,8 @@ from foreword.terms import draw_key, permutation
 from foreword.workload.draws import drawn
 from foreword.workload.escaping import escaped, escaped_ends
 from foreword.workload.joints import CutTester, ends_visibly
+from foreword.workload.paragraphs import WINDOW, Paragraph, Rest, Writer
+from foreword.workload.units import too_small
 from foreword.workload.vocabulary import SENTINEL
 
 if TYPE_CHECKING:
@@ -29,7 +34,10 @@ if TYPE_CHECKING:
     from foreword.workload.vocabulary import Words
 
 WORDWISE_BLOCK = 4
-_TRIES = 24
+_CROWDED = 16
+_AHEAD = 4
+_LONGEST = 1 << 40
+_MOST_PADDING = 64
 _WORD_TRIES = 4_000
 _FEWEST_KEPT = 50
 _PIECE = re.compile(r"[^\s，。；：？！、]+[，。；：？！、]?")
@@ -38,25 +46,37 @@ _SPACED = re.compile(r"[!-~]")
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A group's shared text: ids, text, and the bytes at which each token ends (plain and escaped)."""
+    """A group's shared text: ids, text, and the bytes at which each token ends (plain and escaped).
+
+    ``samples`` are the samples in it, each with the content tokens before it.
+    """
 
     ids: IntArray
     raw: bytes
     text: bytes
     stops: IntArray
     text_stops: IntArray
+    samples: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         """Number of content tokens."""
         return len(self.ids)
 
+    def held(self, tokens: int) -> frozenset[int]:
+        """Places of the samples that begin in the first ``tokens`` content tokens."""
+        return frozenset(place for before, place in self.samples if before < tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class MasterCounts:
-    """What building masters met: samples refused, words added to reach a boundary, samples used by two groups."""
+    """What building masters met.
+
+    Samples used; samples split into clauses; words put in to reach a length at which prompts leave the master; samples
+    used by two groups; words kept of those tried, where nearly every token end is such a length.
+    """
 
     samples: int
-    refused: int
+    split: int
     padding_words: int
     reused: int
     words_kept: int
@@ -82,23 +102,21 @@ class Layout:
     block_size: int
     seed_key: int
 
-    def boundaries(self, start: int, stop: int) -> range:
-        """Content lengths in ``(start, stop]`` at which a block ends."""
-        first = start + 1 + (-(start + 1 + self.head_len)) % self.block_size
-        return range(first, stop + 1, self.block_size)
-
-    def is_boundary(self, length: int) -> bool:
-        """Whether a block ends after this many content tokens."""
-        return (length + self.head_len) % self.block_size == 0
+    def boundaries(self) -> range:
+        """All content lengths at which a block ends."""
+        first = self.block_size - self.head_len % self.block_size
+        return range(first, _LONGEST, self.block_size)
 
 
 @dataclass(slots=True)
 class _Growth:
-    """A master under construction."""
+    """A master under construction; ``cuts`` are the lengths at which it must be cut, ascending."""
 
+    cuts: Sequence[int]
     ids: list[IntArray] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     stops: list[IntArray] = field(default_factory=list)
+    samples: list[tuple[int, int]] = field(default_factory=list)
     length: int = 0
     byte_length: int = 0
 
@@ -110,12 +128,18 @@ class _Growth:
         self.length += len(ids)
         self.byte_length += len(raw)
 
+    def inside(self, size: int) -> list[int]:
+        """Cuts in the next ``size`` tokens, counted from here."""
+        start, stop = bisect_right(self.cuts, self.length), bisect_right(self.cuts, self.length + size)
+        return [cut - self.length for cut in self.cuts[start:stop]]
+
     def finished(self) -> Master:
         """The master so far."""
         empty = np.zeros(0, np.int64)
         raw = b"".join(self.raw)
         stops = np.concatenate([empty, *self.stops])
-        return Master(np.concatenate([empty, *self.ids]), raw, escaped(raw), stops, escaped_ends(raw, stops))
+        ids, text = np.concatenate([empty, *self.ids]), escaped(raw)
+        return Master(ids, raw, text, stops, escaped_ends(raw, stops), tuple(self.samples))
 
 
 class MasterBuilder:
@@ -126,10 +150,15 @@ class MasterBuilder:
         self._layout = layout
         self._group_count = group_count
         self._cuts = None if source.as_ids else CutTester(source.tokenizer)
+        self._ahead = max(0, min(_AHEAD, (layout.block_size - 1 - len(source.separator.after_word)) // 2))
+        self._writer = Writer(
+            source.tokenizer, source.separator, units=source.units, cuts=self._cuts, ahead=self._ahead
+        )
         self._order = permutation(draw_key("master order", layout.seed_key), len(source.units))
         self._widths = source.tokenizer.pieces().widths
         self._used: set[int] = set()
-        self._refused = self._padding = self._reused = self._kept = self._tried = 0
+        self._split: set[int] = set()
+        self._padding = self._reused = self._kept = self._tried = 0
 
     @property
     def used_units(self) -> frozenset[int]:
@@ -137,24 +166,37 @@ class MasterBuilder:
         return frozenset(self._used)
 
     @property
+    def text_tokens(self) -> int:
+        """Tokens of all samples that masters may use."""
+        return int(self._source.units.lengths.sum())
+
+    @property
     def counts(self) -> MasterCounts:
         """Diagnostics so far."""
-        return MasterCounts(len(self._used), self._refused, self._padding, self._reused, self._kept, self._tried)
+        return MasterCounts(len(self._used), len(self._split), self._padding, self._reused, self._kept, self._tried)
 
-    def build(self, group: int, opening: Sequence[tuple[int, bytes]], *, shared: int) -> Master:
-        """A master of ``shared`` content tokens and a block more, which begins with the opening words; proved whole."""
-        growth = _Growth()
+    def build(self, group: int, opening: Sequence[tuple[int, bytes]], *, shared: int, cuts: Sequence[int]) -> Master:
+        """A master of ``shared`` content tokens and a block more, which begins with the opening words; proved whole.
+
+        It can be cut after each of ``cuts`` content tokens (ascending).
+        """
+        growth = _Growth(() if self._source.as_ids else cuts)
         length = shared + self._layout.block_size
         if shared > 0:
             for token, text in opening:
                 growth.add(np.array([token], np.int64), text, stops=np.array([len(text)], np.int64))
             if not len(self._source.units):
                 self._pad(growth, group, length - growth.length)
-            elif self._layout.block_size <= WORDWISE_BLOCK and not self._source.as_ids:
+            elif self._layout.block_size <= WORDWISE_BLOCK and _crowded(
+                growth.cuts[: bisect_right(growth.cuts, shared)]
+            ):
                 self._grow_by_words(growth, group, length)
             else:
                 self._grow_by_units(growth, group, length)
         master = growth.finished()
+        held = master.held(len(master))
+        self._reused += len(held & self._used)
+        self._used |= held
         if shared > 0 and not self._source.as_ids:
             whole = master.raw[: int(master.stops[shared - 1])].decode()
             if self._source.tokenizer.encode(whole) != master.ids[:shared].tolist():
@@ -171,59 +213,57 @@ class MasterBuilder:
             text = words.texts[place]
             growth.add(words.ids[place : place + 1], text, stops=np.array([len(text)], np.int64))
 
-    def _drawn_units(self, group: int) -> Iterator[int]:
-        """Places of units for a group: its own share of the corpus first, then the shares of others."""
-        count = len(self._order)
-        for place in self._order[group :: self._group_count]:
-            yield int(place)
-        for place in np.roll(self._order, -(draw_key("master share", self._layout.seed_key, group) % count)):
-            yield int(place)
+    def _draws(self, group: int) -> Iterator[Rest]:
+        """Samples for a group: its own share of the corpus first, then the shares of others."""
+        count, groups = len(self._order), self._group_count
+        shift = draw_key("master share", self._layout.seed_key, group) % count
+        others = (place for place in chain(range(shift, count), range(shift)) if place % groups != group)
+        for place in chain(range(group, count, groups), others):
+            yield Rest(int(self._order[place]))
 
     def _grow_by_units(self, growth: _Growth, group: int, length: int) -> None:
-        separator = self._source.separator
-        if len(separator.after_word) >= self._layout.block_size and not self._source.as_ids:
-            raise _not_cuttable("the separator is as long as a block")
         self._separate(growth, group)
-        draws = self._drawn_units(group)
-        mine: set[int] = set()
+        draws, tried = self._draws(group), list[Rest]()
         while growth.length < length:
-            place, count = self._acceptable(growth, draws, mine)
-            if place is None:
-                raise _too_small(len(self._source.units), growth.length, length)
-            mine.add(place)
-            self._reused += place in self._used
-            self._used.add(place)
-            self._add_unit(growth, group, place, count)
+            tried += islice(draws, max(0, WINDOW - len(tried)))
+            found = self._whole(growth, tried) or self._writer.composed(tried, growth.inside)
+            found = found or self._writer.cut_short(tried, growth.inside)
+            if found is None:
+                raise self._ended(growth, tried, length)
+            growth.samples += [(growth.length, place) for place in found.places]
+            growth.add(*found.piece[:2], stops=found.piece.stops)
+            if found.words:
+                self._pad(growth, group, found.words)
+                self._padding += found.words
+                self._separate(growth, group)
+            tried = list(found.rests)
+            self._split.update(rest.place for rest in found.rests if rest.start)
 
-    def _add_unit(self, growth: _Growth, group: int, place: int, count: int) -> None:
-        """Append a whole unit, or its first ``count`` tokens, a word or more, and a separator."""
-        units = self._source.units
-        if count == len(units.ids[place]):
-            growth.add(units.ids[place], units.raw[place], stops=self._unit_stops(place))
-            return
-        stops = self._unit_stops(place)[:count]
-        growth.add(units.ids[place][:count], units.raw[place][: int(stops[-1])], stops=stops)
-        self._pad(growth, group, 1)
-        self._padding += 1
-        self._separate(growth, group)
+    def _whole(self, growth: _Growth, tried: Sequence[Rest]) -> Paragraph | None:
+        """The first sample, or rest of a sample, that can be cut where it must."""
+        for index, rest in enumerate(tried):
+            piece = self._writer.whole(rest, growth.inside)
+            if piece is not None:
+                return Paragraph(piece, (rest.place,), (*tried[:index], *tried[index + 1 :]))
+        return None
 
-    def _unit_stops(self, place: int) -> IntArray:
-        """Bytes at which the tokens of a unit end; the separator's tokens follow those of the sample."""
-        units = self._source.units
-        if self._source.as_ids:
-            return np.zeros(len(units.ids[place]), np.int64)
-        if self._widths is not None:
-            return np.cumsum(self._widths[units.ids[place]])
-        stops = units.end_stops[place]
-        extra = len(units.ids[place]) - len(stops)
-        return np.concatenate([stops, np.full(extra, len(units.raw[place]), np.int64)])
+    def _ended(self, growth: _Growth, tried: Sequence[Rest], length: int) -> ConstructionError:
+        if tried:
+            return _not_cuttable(f"none of {len(tried)} samples can be cut near token {growth.length}")
+        return self._used_up(growth, length)
+
+    def _used_up(self, growth: _Growth, length: int) -> ConstructionError:
+        what = f"all are used after {growth.length} of {length} tokens of a master prefix"
+        return too_small(f"the text has {self.text_tokens} tokens, {what}", field="prefix.source")
 
     def _separate(self, growth: _Growth, group: int) -> None:
-        """Append a separator where none of its tokens lies at a block boundary, words before it if need be."""
+        """Append a separator where no cut lies in it or close behind it, words before it if need be."""
         separator = self._source.separator
         size, before = len(separator.after_word), growth.length
-        while not self._source.as_ids and self._layout.boundaries(growth.length, growth.length + size):
+        while growth.inside(size + self._ahead):
             self._pad(growth, group, 1)
+            if growth.length - before > _MOST_PADDING:
+                raise _not_cuttable("the separator is as long as a block")
         self._padding += growth.length - before
         left = b"" if self._source.as_ids else separator.left.encode()
         stops = self._separator_stops(separator, len(left))
@@ -234,47 +274,12 @@ class MasterBuilder:
             return np.cumsum(self._widths[list(separator.after_word)])
         return np.full(len(separator.after_word), width, np.int64)
 
-    def _acceptable(self, growth: _Growth, draws: Iterator[int], mine: set[int]) -> tuple[int | None, int]:
-        """The next unit that can be cut at its boundaries, or the longest good part of those tried."""
-        best: tuple[int | None, int] = (None, 0)
-        tried = 0
-        for place in draws:
-            if place in mine:
-                continue
-            count = self._good_tokens(growth.length, place)
-            if count == len(self._source.units.ids[place]):
-                return place, count
-            self._refused += 1
-            tried += 1
-            if count > best[1]:
-                best = place, count
-            if tried >= _TRIES and best[0] is not None:
-                break
-            if tried >= _TRIES * _TRIES:
-                break
-        return best
-
-    def _good_tokens(self, at: int, place: int) -> int:
-        """How many tokens of a unit can follow: all, or as many as up to its last good cut before a bad one."""
-        ids = self._source.units.ids[place]
-        cuts = [boundary - at for boundary in self._layout.boundaries(at, at + len(ids))]
-        if self._cuts is None or not cuts:
-            return len(ids)
-        separator, raw, stops = self._source.separator, self._source.units.raw[place], self._unit_stops(place)
-        answers = self._cuts.good(
-            separator.opening, separator.before, cuts=[(raw[: int(stops[cut - 1])], ids, cut) for cut in cuts]
-        )
-        if all(answers):
-            return len(ids)
-        bad = answers.index(False)
-        return cuts[bad - 1] if bad else 0
-
     def _grow_by_words(self, growth: _Growth, group: int, length: int) -> None:
-        """Words of samples whose every token end is a good cut, for blocks of a few tokens."""
+        """Words of samples that can be cut where they must and where they end, for blocks of a few tokens."""
         context = b"".join(growth.raw).decode()
         known = self._source.tokenizer.encode(context)
-        for place in dict.fromkeys(self._drawn_units(group)):
-            self._used.add(place)
+        for place, _ in self._draws(group):
+            growth.samples.append((growth.length, place))
             for word in _PIECE.findall(self._source.units.end_raw[place].decode()):
                 if growth.length >= length:
                     return
@@ -287,11 +292,11 @@ class MasterBuilder:
             if self._tried >= _WORD_TRIES and self._kept * _FEWEST_KEPT < self._tried:
                 break
         if self._kept * _FEWEST_KEPT >= self._tried:
-            raise _too_small(len(self._source.units), growth.length, length)
-        raise _not_cuttable(f"{self._kept} of {self._tried} words can be cut after each token")
+            raise self._used_up(growth, length)
+        raise _not_cuttable(f"{self._kept} of {self._tried} words can be cut where they must")
 
     def _add_word(self, growth: _Growth, context: str, known: list[int], word: str) -> str:
-        """Append a word if text can be cut after each of its tokens, and return it as written; empty if it cannot.
+        """Append a word if text can be cut in it where it must, and return it as written; empty if it cannot.
 
         A space stands before words that begin in ASCII; others follow the text before them directly.
         """
@@ -307,25 +312,22 @@ class MasterBuilder:
         whole_bytes = len(ids) > 0 and int(stops[-1]) == len(raw)
         if whole[: len(known)] != known or not whole_bytes or self._cuts is None:
             return ""
-        cuts = [(raw[: int(stop)], ids, count + 1) for count, stop in enumerate(stops)]
+        counts = sorted({*growth.inside(len(ids)), len(ids)})
+        cuts = [(raw[: int(stops[count - 1])], ids, count) for count in counts]
         if not all(ends_visibly(cut[0]) for cut in cuts) or not all(self._cuts.good(context, known, cuts=cuts)):
             return ""
         growth.add(ids, raw, stops=stops)
         return text
 
 
-def _too_small(samples: int, have: int, wanted: int) -> ConstructionError:
-    return ConstructionError(
-        f"CORPUS_TOO_SMALL: the {samples} samples end after {have} of {wanted} tokens of a master prefix",
-        advice="use a larger corpus, shorter prefixes or source: random_tokens",
-        stage="content",
-        field="prefix.source",
-    )
+def _crowded(cuts: Sequence[int]) -> bool:
+    """Whether so many cuts lie close together that whole samples cannot have them all."""
+    return any(later - cut <= _CROWDED for cut, later in zip(cuts, cuts[WORDWISE_BLOCK:], strict=False))
 
 
 def _not_cuttable(reason: str) -> ConstructionError:
     return ConstructionError(
-        f"CORPUS_NOT_CUTTABLE: this text cannot be cut at every block boundary: {reason}",
+        f"CORPUS_NOT_CUTTABLE: this text cannot be cut where prompts leave their prefix: {reason}",
         advice="use a larger block_size, source: random_tokens or prompt_format: completions_ids",
         stage="content",
         field="block_size",

@@ -9,7 +9,8 @@ import numpy as np
 
 from foreword.workload.escaping import escaped
 from foreword.workload.joints import NEXT_SAMPLE
-from foreword.workload.suffix import NO_SAMPLE
+from foreword.workload.suffix import NO_SAMPLE, suffix_pool
+from foreword.workload.units import too_small
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from foreword.workload.tokens import TokenizerProtocol
     from foreword.workload.units import Units
     from foreword.workload.vocabulary import Words
+
+_MOST_POOLS = 64
 
 
 class Draft(NamedTuple):
@@ -41,14 +44,20 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materials:
-    """Pieces with known ids; ``starts`` are the start words that begin no master."""
+    """Pieces with known ids; ``starts`` are the start words that begin no master.
+
+    ``common`` holds the samples outside all masters, if they are enough for every suffix. ``same_text`` says that
+    masters and suffixes are made of the same samples.
+    """
 
     tokenizer: TokenizerProtocol
     words: Words
     starts: Words
     masters: tuple[Master, ...]
     units: Units
-    pool: SuffixPool | None
+    common: SuffixPool | None
+    same_text: bool
+    seed_key: int
     separator: Separator
     separator_text: bytes
     separator_ids: IntArray
@@ -56,6 +65,7 @@ class Materials:
     proved_by_rule: bool
     diagnostics: Mapping[str, object]
     warnings: tuple[str, ...]
+    _pools: dict[frozenset[int], SuffixPool] = field(default_factory=dict)
     _longest: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
@@ -67,6 +77,20 @@ class Materials:
     def marker_ids(self) -> IntArray:
         """Ids of the beginning of a marker."""
         return np.array(self.separator.next_sample, dtype=np.int64)
+
+    def pool_of(self, group: int, cut: int) -> SuffixPool:
+        """Samples for the suffix of a prompt with this shared text: none that stands in it."""
+        if self.common is not None:
+            return self.common
+        held = self.masters[group].held(cut) if self.same_text else frozenset()
+        if held not in self._pools:
+            pool = suffix_pool(self.units, held, seed_key=self.seed_key)
+            if pool is None:
+                raise too_small(f"a prefix of {cut} tokens holds all samples of the text", field="suffix.source")
+            if len(self._pools) >= _MOST_POOLS:
+                self._pools.clear()
+            self._pools[held] = pool
+        return self._pools[held]
 
     def longest_cut(self, unit: int, most: int) -> int:
         """Most tokens of an end unit, up to ``most``, after which text may stop or go on with a word; 0 if none."""

@@ -15,24 +15,27 @@ from foreword.workload.masters import Layout, MasterBuilder, MasterSource
 from foreword.workload.materials import Materials
 from foreword.workload.suffix import suffix_pool
 from foreword.workload.tokens import Family
-from foreword.workload.units import no_units, read_id_units, read_units
+from foreword.workload.units import no_units, read_id_units, read_units, too_small
 from foreword.workload.vocabulary import Lexicon, Words, id_lexicon, proved_by_rule, read_lexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from foreword.terms import IntArray
     from foreword.workload.masters import Master
+    from foreword.workload.suffix import SuffixPool
     from foreword.workload.tokens import TokenizerProtocol, Vocabulary
     from foreword.workload.units import Corpus, Units
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:
-    """What a data set needs: shared and longest private content tokens, and where blocks end."""
+    """What a data set needs: shared and longest private content tokens, where masters are cut, and where blocks end."""
 
     shared_tokens: IntArray
+    cuts: tuple[Sequence[int], ...]
     longest_private: int
+    longest_content: int
     requests: int
     requests_at_root: int
     layout: Layout
@@ -53,36 +56,60 @@ def gather(
     if not need.as_ids:
         lexicon = _beside(tokenizer, between, lexicon)
     units = _units(tokenizer, corpus, between, need)
-    prefix_units = units if prefix_corpus is corpus else _units(tokenizer, prefix_corpus, between, need)
+    same = prefix_corpus is corpus or (corpus.sha256 != "" and prefix_corpus.sha256 == corpus.sha256)
+    prefix_units = units if same else _units(tokenizer, prefix_corpus, between, need)
+    _check_text(units, prefix_units, need)
     openings, starts = _openings(lexicon, need)
-    _check_capacity(lexicon, starts, need)
     source = MasterSource(tokenizer, lexicon.words, prefix_units, between, need.as_ids)
     builder = MasterBuilder(source, need.layout, len(need.shared_tokens))
     masters = _masters(builder, openings, need)
-    excluded = builder.used_units if prefix_units is units else frozenset[int]()
-    seed_key = need.layout.seed_key
     return Materials(
         tokenizer=tokenizer,
         words=lexicon.words,
         starts=starts,
         masters=masters,
         units=units,
-        pool=suffix_pool(units, excluded, seed_key=seed_key, longest=need.longest_private) if len(units) else None,
+        common=_common_pool(units, builder.used_units if same else frozenset(), need),
+        same_text=same,
+        seed_key=need.layout.seed_key,
         separator=between,
         separator_text=b"" if need.as_ids else escaped(between.left.encode()),
         separator_ids=np.array(between.after_word, dtype=np.int64),
         cuts=None if need.as_ids else CutTester(tokenizer),
         proved_by_rule=proved_by_rule(tokenizer.pieces()),
         diagnostics=_diagnostics(lexicon, starts, units, builder),
-        warnings=tuple(_warnings(tokenizer.pieces(), units, builder)),
+        warnings=tuple(_warnings(tokenizer.pieces(), units, builder=builder, need=need)),
     )
 
 
 def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], need: Need) -> tuple[Master, ...]:
     """One a group, for its longest shared prefix."""
     return tuple(
-        builder.build(group, openings[group], shared=shared) for group, shared in enumerate(need.shared_tokens.tolist())
+        builder.build(group, openings[group], shared=shared, cuts=need.cuts[group])
+        for group, shared in enumerate(need.shared_tokens.tolist())
     )
+
+
+def _common_pool(units: Units, used: frozenset[int], need: Need) -> SuffixPool | None:
+    """Samples outside all masters, if they have twice the tokens of the longest suffix."""
+    pool = suffix_pool(units, used, seed_key=need.layout.seed_key)
+    return pool if pool and pool.lengths.sum() >= 2 * need.longest_private else None
+
+
+def _check_text(units: Units, prefix_units: Units, need: Need) -> None:
+    """Refuse texts with fewer tokens than the longest master, or the longest prompt without its divergence block."""
+    size, same = need.layout.block_size, prefix_units is units
+    shared = int(need.shared_tokens.max(initial=0))
+    filled = (need.longest_content if same else need.longest_private) - size
+    what = "longest prompt" if same else "longest suffix"
+    checks = (
+        (prefix_units, shared and shared + size, "longest master prefix", "prefix.source"),
+        (units, filled, what, "suffix.source"),
+    )
+    for source, wanted, part, name in checks:
+        there = int(source.lengths.sum())
+        if len(source) and there < wanted:
+            raise too_small(f"the text has {there} tokens, the {part} needs {wanted} without a repetition", field=name)
 
 
 def _units(tokenizer: TokenizerProtocol, corpus: Corpus, separator: Separator, need: Need) -> Units:
@@ -138,7 +165,9 @@ def _openings(lexicon: Lexicon, need: Need) -> tuple[list[list[tuple[int, bytes]
             opening.append((int(lexicon.words.ids[word]), lexicon.words.texts[word]))
         openings.append(opening)
     free = order[taken:]
-    return openings, Words(lexicon.starts.ids[free], tuple(lexicon.starts.texts[place] for place in free.tolist()))
+    starts = Words(lexicon.starts.ids[free], tuple(lexicon.starts.texts[place] for place in free.tolist()))
+    _check_capacity(lexicon, starts, need)
+    return openings, starts
 
 
 def _check_capacity(lexicon: Lexicon, starts: Words, need: Need) -> None:
@@ -166,14 +195,18 @@ def _not_enough(count: int, groups: int, reserve: int) -> TokenizerError:
     )
 
 
-def _warnings(vocabulary: Vocabulary, units: Units, builder: MasterBuilder) -> Iterator[str]:
+def _warnings(vocabulary: Vocabulary, units: Units, *, builder: MasterBuilder, need: Need) -> Iterator[str]:
     """What a user should know about text that is exact all the same."""
     if vocabulary.family in {Family.WORDPIECE, Family.UNIGRAM}:
         yield f"no known server has a prefix cache for a {vocabulary.family} tokenizer"
     if units.replacement_characters:
         yield f"{units.replacement_characters} samples hold U+FFFD, as their source does"
     if builder.counts.reused:
-        yield f"{builder.counts.reused} samples stand in the masters of two groups: the corpus is small"
+        yield (
+            f"{builder.counts.reused} samples stand in the masters of more than one group: "
+            f"masters need {need.shared_tokens.sum()} tokens, the text has {builder.text_tokens}; "
+            "more text or fewer groups keep them apart"
+        )
 
 
 def _diagnostics(lexicon: Lexicon, starts: Words, units: Units, builder: MasterBuilder) -> dict[str, object]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from foreword.errors import ConstructionError
 from foreword.terms import draw_key, permutation
 from foreword.workload.draws import coprime_step, drawn, keyed
+from foreword.workload.units import too_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,13 +55,13 @@ class SuffixPool:
         return len(self.order)
 
 
-def suffix_pool(units: Units, excluded: frozenset[int], *, seed_key: int, longest: int) -> SuffixPool:
-    """Units outside the masters; all units where too few are left for the longest suffix."""
+def suffix_pool(units: Units, excluded: frozenset[int], *, seed_key: int) -> SuffixPool | None:
+    """The units that are not excluded; None if there is none."""
     everything = permutation(draw_key("suffix order", seed_key), len(units))
     outside = np.array([place not in excluded for place in everything.tolist()], dtype=bool)
-    kept = everything[outside] if outside.any() else everything
-    if units.lengths[kept].sum() < 2 * longest:
-        kept = everything
+    kept = everything[outside]
+    if not len(kept):
+        return None
     buckets: dict[int, list[int]] = defaultdict(list)
     for place in kept.tolist():
         buckets[int(units.end_lengths[place])].append(place)
@@ -137,11 +137,9 @@ def _unused(candidates: Sequence[int], units: Sequence[int], salt: int) -> int |
 def _cut_ending(walk: IntArray, sums: IntArray, facts: tuple[int, int], cut_of: Callable[[int, int], int]) -> Ending:
     whole, room = facts
     if whole >= len(walk):
-        raise ConstructionError(
-            f"CORPUS_TOO_SMALL: {len(walk)} samples with {int(sums[-1])} tokens do not fill a suffix of {room} tokens "
-            "without repeating one",
-            advice="use a larger corpus, shorter prompts or source: random_tokens",
-            stage="content",
+        raise too_small(
+            f"the {int(sums[-1])} tokens that a prefix leaves of the text do not fill a suffix of {room} tokens "
+            "without a repetition",
             field="suffix.source",
         )
     for kept in range(whole, -1, -1):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foreword.errors import ConstructionError
 from foreword.workload.escaping import escaped
 from foreword.workload.joints import bad_joints, probe_ends, probe_units, unsafe_characters
 from foreword.workload.tokens import SPACE_MARK, Family
@@ -245,6 +246,17 @@ def _collected(found: Sequence[_Found], separator: Separator, dropped: Counter[s
         dropped=dict(dropped),
         joints=joints,
         replacement_characters=sum("\ufffd" in item.sample.text for item in found),
+    )
+
+
+def too_small(what: str, *, field: str) -> ConstructionError:
+    """The refusal of a text that cannot fill what is wanted without a repetition in one prompt."""
+    return ConstructionError(
+        f"CORPUS_TOO_SMALL: {what}",
+        advice="use more text, shorter prefixes or shorter prompts; or keep the text for the masters alone "
+        "(prefix.source, prefix.path) and set suffix.source: builtin",
+        stage="content",
+        field=field,
     )
 
 

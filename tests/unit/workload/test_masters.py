@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from foreword.workload.stories import StoryLanguage
 
 
-def _plan(groups: int, *, block_size: int, prefix: int, head: int = 0, at_root: int = 0) -> ContentPlan:
+def _plan(
+    groups: int, *, block_size: int, prefix: int, head: int = 0, at_root: int = 0, every_cut: bool = False
+) -> ContentPlan:
     """One request a group with this prefix, and some that share nothing."""
     trunk = head // block_size * block_size
     prefix_len = np.array([prefix] * groups + [trunk] * at_root)
@@ -32,6 +34,7 @@ def _plan(groups: int, *, block_size: int, prefix: int, head: int = 0, at_root: 
         1,
         Frame(tuple(range(head))),
         7,
+        every_cut=every_cut,
     )
 
 
@@ -42,14 +45,15 @@ def _prepared(plan: ContentPlan, corpus: Corpus | None = None) -> Composer:
 @pytest.mark.parametrize("language", ["en", "zh", "mixed"])
 @pytest.mark.parametrize(("block_size", "head"), [(1, 0), (3, 1), (16, 0), (16, 5), (128, 40)])
 def test_text_can_stop_and_go_on_at_every_boundary(language: StoryLanguage, block_size: int, head: int) -> None:
-    """At each block boundary of the engine the master's text encodes to its ids, alone and before a word."""
+    """Where asked for, the master's text encodes to its ids at each block boundary, alone and before a word."""
     tokenizer = builtin_tokenizer()
     prefix = 640 if block_size == 128 else 240
-    composer = _prepared(_plan(2, block_size=block_size, prefix=prefix, head=head), few_stories(language, 900))
+    plan = _plan(2, block_size=block_size, prefix=prefix, head=head, every_cut=True)
+    composer = _prepared(plan, few_stories(language, 900))
     after = tokenizer.encode("q and")[-1]
 
     for master in composer.masters.values():
-        for length in range(1, len(master)):
+        for length in range(1, prefix - head + 1):
             if (length + head) % block_size == 0:
                 text, ids = master.raw[: master.stops[length - 1]].decode(), master.ids[:length].tolist()
                 assert tokenizer.encode(text) == ids
@@ -74,9 +78,9 @@ def test_groups_have_different_first_words_and_samples() -> None:
 
 
 def test_a_master_does_not_depend_on_the_length_of_another() -> None:
-    """A longer plan makes the same master longer."""
-    short = _prepared(_plan(4, block_size=16, prefix=160))
-    long = _prepared(_plan(4, block_size=16, prefix=640))
+    """A longer plan makes the same master longer, where it can be cut at every block."""
+    short = _prepared(_plan(4, block_size=16, prefix=160, every_cut=True))
+    long = _prepared(_plan(4, block_size=16, prefix=640, every_cut=True))
 
     for group, master in short.masters.items():
         assert long.masters[group].raw.startswith(master.raw[: master.stops[159]])
@@ -104,18 +108,23 @@ def test_a_corpus_that_cannot_be_cut_is_refused_with_the_share() -> None:
     samples = tuple(Sample(f"s:{place}", f"ᚠᚢᚦᚨᚱᚲ{chr(0x16A0 + place)}") for place in range(70))
 
     with pytest.raises(ConstructionError, match=r"^CORPUS_NOT_CUTTABLE: .* 0 of \d+ words") as caught:
-        _prepared(_plan(1, block_size=1, prefix=64), Corpus("text", samples, ""))
+        _prepared(_plan(1, block_size=1, prefix=64, every_cut=True), Corpus("text", samples, ""))
 
     assert "completions_ids" in caught.value.advice
 
 
 def test_a_corpus_shorter_than_a_master_is_refused_with_the_numbers() -> None:
-    """Two stories do not make a thousand tokens."""
+    """Two stories do not make a thousand tokens; the refusal says how many there are, are needed, and what to do."""
     corpus = few_stories()
     two = replace(corpus, samples=corpus.samples[:2])
+    there = sum(len(builtin_tokenizer().encode(f"{sample.text}\n\n")) for sample in two.samples)
 
-    with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: the 2 samples end after \d+ of 1008 "):
+    with pytest.raises(ConstructionError, match=rf"the text has {there} tokens, .* needs 1008 ") as caught:
         _prepared(_plan(1, block_size=16, prefix=992), two)
+
+    assert str(caught.value).startswith("CORPUS_TOO_SMALL: ")
+    assert "use more text, shorter prefixes" in caught.value.advice
+    assert "suffix.source: builtin" in caught.value.advice
 
 
 def test_a_small_corpus_is_no_corpus_that_cannot_be_cut() -> None:
@@ -123,8 +132,8 @@ def test_a_small_corpus_is_no_corpus_that_cannot_be_cut() -> None:
     corpus = few_stories()
     few = replace(corpus, samples=corpus.samples[:4])
 
-    with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: the 4 samples end after \d+ of 993 "):
-        _prepared(_plan(1, block_size=1, prefix=992), few)
+    with pytest.raises(ConstructionError, match=r"^CORPUS_TOO_SMALL: the text has \d+ tokens, .* 993 "):
+        _prepared(_plan(1, block_size=1, prefix=992, every_cut=True), few)
 
 
 def test_groups_that_share_nothing_need_no_master() -> None:
