@@ -107,12 +107,15 @@ async def test_a_hot_run_on_a_cold_server_is_explained_by_that(dataset: Path, tm
     assert document.headline.runtime.deviation_points == pytest.approx(steps[RungName.WARM])
 
 
-async def test_a_cache_that_is_too_small_leaves_eviction_as_the_open_cause(dataset: Path, tmp_path: Path) -> None:
-    """In a serial run on one cache that lost hits everything but capacity is ruled out."""
+async def test_a_cache_that_is_too_small_is_found_by_its_size(dataset: Path, tmp_path: Path) -> None:
+    """In a serial run on one cache that lost hits, what was written is set against the room there was."""
     document = await reported(dataset, tmp_path, capacity_blocks=46)
 
     ladder = document.passes[0].ladder
     suspects = {check.cause for check in ladder.checks if check.finding is not Finding.RULED_OUT}
     assert ladder.remainder is Remainder.UNEXPLAINED
     assert suspects == {Cause.CAPACITY}
+    assert ladder.checks[0].facts["capacity"] == document.facts.cache_capacity_tokens == 46 * 16
+    assert "tokens into a cache of 736: blocks were evicted" in document.headline.sentence
+    assert "EVICTED" in {notice.code for notice in document.notices if notice.severity == "warning"}
     assert document.headline.runtime.verdict is RuntimeVerdict.OUTSIDE_GUIDE

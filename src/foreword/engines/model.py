@@ -111,9 +111,17 @@ def _no_block_size(page: Page) -> int | None:
     return None
 
 
+def _no_capacities(page: Page) -> tuple[int, ...]:
+    del page
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class EngineProfile:
-    """What we know of an engine; ``name`` is shown, ``engine`` is the planner's word for it."""
+    """What we know of an engine; ``name`` is shown, ``engine`` is the planner's word for it.
+
+    ``capacities`` reads the tokens that each cache behind a page has room for.
+    """
 
     name: str
     engine: Engine
@@ -124,6 +132,7 @@ class EngineProfile:
     sources: Mapping[Logical, tuple[Source, ...]] = field(default_factory=dict)
     rank_label: str | None = None
     block_size: Callable[[Page], int | None] = _no_block_size
+    capacities: Callable[[Page], tuple[int, ...]] = _no_capacities
     reset_paths: tuple[str, ...] = ()
     metrics_paths: tuple[str, ...] = ("/metrics",)
     settle_s: float = 0.0

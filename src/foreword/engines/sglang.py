@@ -25,6 +25,12 @@ def _page_size(page: Page) -> int | None:
     return gauge_number(page, "sglang:page_size")
 
 
+def _capacities(page: Page) -> tuple[int, ...]:
+    """Tokens of each data-parallel rank's cache; tensor-parallel ranks repeat it."""
+    by_rank = {sample.label("dp_rank") or "": sample.value for sample in page.of("sglang:max_total_num_tokens")}
+    return tuple(int(tokens) for tokens in by_rank.values() if tokens > 0)
+
+
 SGLANG = EngineProfile(
     name="sglang",
     engine=Engine.SGLANG,
@@ -46,5 +52,6 @@ SGLANG = EngineProfile(
     },
     rank_label="dp_rank",
     block_size=_page_size,
+    capacities=_capacities,
     reset_paths=("/flush_cache",),
 )

@@ -19,6 +19,23 @@ def _block_size(page: Page) -> int | None:
     return label_number(page, "vllm:cache_config_info", *labels)
 
 
+def _capacities(page: Page) -> tuple[int, ...]:
+    """Tokens of each engine's cache, without the block that vLLM keeps for itself."""
+    found: dict[str, int] = {}
+    for sample in page.of("vllm:cache_config_info"):
+        block, blocks, tokens = (_number(sample.label(name)) for name in _CAPACITY_LABELS)
+        if block and (tokens or blocks):
+            found[sample.label("engine") or ""] = (tokens or blocks * block) - block
+    return tuple(found.values())
+
+
+_CAPACITY_LABELS = ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")
+
+
+def _number(label: str | None) -> int:
+    return int(label) if label and label.isdecimal() else 0
+
+
 def _cache_counter(what: str) -> tuple[Source, ...]:
     new, old = f"vllm:prefix_cache_{what}_total", f"vllm:gpu_prefix_cache_{what}_total"
     return (Source((new,), Unit.BY_HELP), Source((old,), Unit.BY_HELP))
@@ -45,6 +62,7 @@ VLLM = EngineProfile(
     },
     rank_label="engine",
     block_size=_block_size,
+    capacities=_capacities,
     reset_paths=("/reset_prefix_cache",),
 )
 

@@ -10,6 +10,7 @@ from foreword.report import accounting, breakdown, series, text
 from foreword.report.causes import Remaining, cause_checks
 from foreword.report.document import (
     FactsSection,
+    Finding,
     LadderSection,
     PassSection,
     ReportDocument,
@@ -21,6 +22,7 @@ from foreword.report.notices import notices
 from foreword.report.performance import comparison, performance
 from foreword.report.records import plan_arrays
 from foreword.report.verdict import designed_pass, headline, target_is_informational
+from foreword.report.wording import CAUSES
 from foreword.terms import Pass
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from foreword.collect.ladder import Ladder
-    from foreword.report.document import TokenProof
+    from foreword.report.document import CauseCheck, TokenProof
     from foreword.report.evidence import Evidence
     from foreword.report.records import RunRecord
 
@@ -112,18 +114,19 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
     remainder = classify_remainder(ladder, concurrent=several or (k or 1) > 1, floor_ratio=floor)
     loses = floor is None or floor < ladder.rungs[-2].ratio
     remaining = Remaining(gain=(ladder.remainder or 0) > 0, in_flight=k, order_matters=loses)
+    checks = () if remainder is Remainder.NONE else cause_checks(evidence, proofs, step=remaining)
     return LadderSection(
-        rungs=_rung_sections(evidence, ladder, remainder),
+        rungs=_rung_sections(evidence, ladder, measured_note=_measured_note(evidence, remainder, checks=checks)),
         remainder=remainder,
         max_in_flight=k,
         concurrency_floor_ratio=None if floor is None else float(floor),
-        checks=() if remainder is Remainder.NONE else cause_checks(evidence, proofs, step=remaining),
+        checks=checks,
     )
 
 
-def _rung_sections(evidence: Evidence, ladder: Ladder, remainder: Remainder) -> tuple[RungSection, ...]:
+def _rung_sections(evidence: Evidence, ladder: Ladder, *, measured_note: str) -> tuple[RungSection, ...]:
     changes: list[Fraction | None] = [None, *(after.ratio - before.ratio for before, after in pairwise(ladder.rungs))]
-    notes = text.RUNG_NOTES | {RungName.MEASURED: _measured_note(evidence, remainder)}
+    notes = text.RUNG_NOTES | {RungName.MEASURED: measured_note}
     if target_is_informational(evidence.pass_name, evidence.record.manifest.semantics):
         notes[RungName.TARGET] = text.TARGET_OF_OTHER_PASS
     return tuple(
@@ -139,15 +142,18 @@ def _rung_sections(evidence: Evidence, ladder: Ladder, remainder: Remainder) -> 
     )
 
 
-def _measured_note(evidence: Evidence, remainder: Remainder) -> str:
+def _measured_note(evidence: Evidence, remainder: Remainder, *, checks: Sequence[CauseCheck]) -> str:
     if evidence.measured is None:
         return text.NOT_REPORTED
-    return f"{text.MEASURED_BY[evidence.measured.by]}; the step: {text.REMAINDERS[remainder]}"
+    likely = ", ".join(CAUSES[check.cause] for check in checks if check.finding is Finding.FOUND)
+    step = f"not replayed; likely {likely}" if likely else text.REMAINDERS[remainder]
+    return f"{text.MEASURED_BY[evidence.measured.by]}; the step: {step}"
 
 
 def _facts(record: RunRecord) -> FactsSection:
     manifest, run, metrics = record.manifest, record.run, record.metrics
     detected = metrics.engine if metrics else None
+    capacities = metrics.cache_capacity_tokens if metrics else ()
     return FactsSection(
         run=record.name,
         state=run.state,
@@ -169,6 +175,8 @@ def _facts(record: RunRecord) -> FactsSection:
         hit_rule=server_model(record).rule,
         block_size_planned=manifest.block_size,
         block_size_reported=metrics.block_size_reported if metrics else None,
+        cache_capacity_tokens=sum(capacities) or None,
+        caches=len(capacities),
         cache_scope=manifest.routing.cache_scope,
         dp_size=manifest.routing.dp_size,
         endpoints=len(run.urls),

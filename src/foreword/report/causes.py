@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache.rules import HitRule
+from foreword.report.capacity import most_written, room, written_tokens
 from foreword.report.document import Cause, CauseCheck, Finding, MeasuredBy, Proof
 from foreword.report.wording import CAUSES, EVIDENCE
 from foreword.terms import Pass, RequestClass
@@ -125,10 +126,14 @@ def _capacity(evidence: Evidence) -> CauseCheck:
     preempted, evicted = evidence.counters.preemptions_delta, evidence.counters.evicted_tokens_delta
     if evicted is not None:
         return _found_if(evicted > 0, Cause.CAPACITY, "evicted", tokens=round(evicted))
+    caches = room(evidence)
+    if caches is not None and caches.overflowed:
+        return _check(Cause.CAPACITY, Finding.FOUND, "overflow", caches.facts())
     if preempted:
         return _found(Cause.CAPACITY, "preempted", count=round(preempted))
-    computed = np.maximum(evidence.input_tokens - np.maximum(evidence.results.cached_tokens, 0), 0)
-    return _open(Cause.CAPACITY, "written", tokens=int(computed[evidence.results.ok].sum()))
+    if caches is not None and (most := most_written(evidence)) <= caches.smallest:
+        return _ruled_out(Cause.CAPACITY, "fits", tokens=most, capacity=caches.smallest)
+    return _open(Cause.CAPACITY, "written", tokens=written_tokens(evidence))
 
 
 def _counter_window(proofs: tuple[TokenProof, ...]) -> CauseCheck:
@@ -191,5 +196,5 @@ def _found_if(condition: bool, cause: Cause, evidence: str, **facts: float) -> C
     return _check(cause, Finding.FOUND if condition else Finding.RULED_OUT, evidence, facts)
 
 
-def _check(cause: Cause, finding: Finding, evidence: str, facts: Mapping[str, float]) -> CauseCheck:
+def _check(cause: Cause, finding: Finding, evidence: str, facts: Mapping[str, str | float]) -> CauseCheck:
     return CauseCheck(cause=cause, finding=finding, evidence=EVIDENCE[evidence].format(**facts), facts=dict(facts))

@@ -395,6 +395,8 @@ class FactsSection(Model):
     hit_rule: str
     block_size_planned: int
     block_size_reported: int | None
+    cache_capacity_tokens: int | None
+    caches: int
     cache_scope: str | None
     dp_size: int
     endpoints: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from foreword.collect.ladder import Remainder
+from foreword.report.capacity import room
 from foreword.report.causes import excess_of_first
 from foreword.report.document import Notice, Severity
 from foreword.report.wording import ADVICE, NOTICES
@@ -27,6 +29,7 @@ def notices(record: RunRecord, evidence: Sequence[Evidence], *, sections: Sequen
     for one, section in zip(evidence, sections, strict=True):
         found.extend(_of_pass(one, section))
         found.extend(_of_cache(one))
+        found.extend(_of_room(one, section))
         found.extend(_of_counters(one))
     order = tuple(Severity)
     return tuple(sorted(found, key=lambda notice: order.index(notice.severity)))
@@ -103,6 +106,15 @@ def _of_cache(evidence: Evidence) -> Iterator[Notice]:
     elif cold:
         yield _warning("NOT_WARMED", cold=cold, lanes=evidence.warmable)
     yield from _of_usage(evidence)
+
+
+def _of_room(evidence: Evidence, section: PassSection) -> Iterator[Notice]:
+    """Evictions that the capacity proves: a warning where hits are missing."""
+    caches = room(evidence)
+    if caches is None or not caches.overflowed:
+        return
+    told = _note if section.ladder.remainder is Remainder.NONE else _warning
+    yield told("EVICTED", pass_name=evidence.pass_name, **caches.facts())
 
 
 def _of_usage(evidence: Evidence) -> Iterator[Notice]:

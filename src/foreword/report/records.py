@@ -174,6 +174,7 @@ class CacheMetrics(msgspec.Struct, frozen=True):
 
     engine: EngineFacts | None = None
     block_size_reported: int | None = None
+    cache_capacity_tokens: tuple[int, ...] = ()
     passes: tuple[PassCounters, ...] = ()
     usage_samples: tuple[UsageSample, ...] = ()
     absent: tuple[str, ...] = ()

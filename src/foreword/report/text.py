@@ -240,13 +240,15 @@ NO_REMAINDER = "Nothing was measured, so the ladder ends at its last replay."
 
 def remainder(kind: Remainder, step: str, *, found: Sequence[str], left: Sequence[str]) -> str:
     """Sentence about the last step of a ladder, with the causes that were found and those that are left open."""
-    causes = f" Found: {', '.join(found)}." if found else ""
-    causes += f" Not ruled out: {', '.join(left)}." if left else ""
+    likely = f" Likely cause: {', '.join(found)}." if found else ""
+    causes = likely + f" Not ruled out: {', '.join(left)}." if left else ""
     match kind:
         case Remainder.NONE:
             return "The replay of this run gives exactly the total that was measured; nothing is left to explain."
         case Remainder.NOT_SIMULATED:
-            return f"The last step of {step} is the effect of {REMAINDERS[kind]}."
+            return f"The last step of {step} is the effect of {REMAINDERS[kind]}.{likely}"
+        case Remainder.UNEXPLAINED if found:
+            return f"No replay of this release gives the last step of {step}.{causes}"
         case Remainder.UNEXPLAINED:
             return f"The last step of {step} is unexplained: no replay of this release gives it.{causes}"
 

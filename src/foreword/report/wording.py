@@ -12,6 +12,7 @@ NOTICES = {
     "COUNTER_RESET": "Counters were reset during the {pass_name} pass: the server restarted.",
     "CUT_OFF_ROW": "The last result row was cut off while it was written; it is left out.",
     "DATASET_MISMATCH": "The run names the data set {named}; the folder holds {held}.",
+    "EVICTED": "The {pass_name} pass wrote {tokens:,} tokens into {where} of {capacity:,}: blocks were evicted.",
     "EXTERNAL_TIER": "An external cache tier served {tokens:,} tokens in the {pass_name} pass.",
     "FAILED_REQUESTS": (
         "{failed:,} of {planned:,} requests of the {pass_name} pass failed ({kinds}); "
@@ -49,6 +50,7 @@ NOTICES = {
 ADVICE = {
     "BLOCK_SIZE_MISMATCH": "generate it again with block_size {reported}, or start the server with {planned}",
     "CLIENT_LAG": "lower the load of one client, or use more of them",
+    "EVICTED": "give the server more memory for its cache, or plan fewer or shorter prefixes",
     "HITS_NOT_REPORTED": (
         "let the server report cached tokens (vLLM: --enable-prompt-tokens-details), or give --metrics-url"
     ),
@@ -89,6 +91,8 @@ EVIDENCE = {
     "one_cache": "one cache domain, one address",
     "evicted": "{tokens:,} tokens evicted",
     "preempted": "{count:,} preemptions; evictions not reported",
+    "overflow": "the pass wrote {tokens:,} tokens into {where} of {capacity:,}: blocks were evicted",
+    "fits": "all that the run wrote, at most {tokens:,} tokens, fits into {capacity:,}",
     "written": "the pass wrote {tokens:,} prompt tokens into the cache; evictions not reported",
     "not_comparable": "counters and answers cannot be compared",
     "counters_differ": "counters and answers differ",

@@ -35,6 +35,7 @@ class ServerFacts:
     version: str | None
     max_model_len: int | None
     block_size: int | None
+    capacities: tuple[int, ...]
     ranks: int
     metrics_urls: tuple[str, ...] = field(repr=False)
 
@@ -55,6 +56,7 @@ async def examine(
         version=await _version(web, targets[0]),
         max_model_len=next((length for length in lengths if isinstance(length, int)), None),
         block_size=next((size for page in pages if (size := detection.profile.block_size(page))), None),
+        capacities=tuple(tokens for page in pages for tokens in detection.profile.capacities(page)),
         ranks=_ranks(pages, detection),
         metrics_urls=urls,
     )

@@ -88,6 +88,7 @@ def _cache_document(
             "hit_rule": detection.profile.hit_rule.value,
         },
         "block_size_reported": setup.facts.block_size,
+        "cache_capacity_tokens": list(setup.facts.capacities),
         "passes": list(counters),
         "usage_samples": usage_samples(folder.pages, detection.profile, spans=spans),
         "absent": absent_metrics(pages, detection.profile),

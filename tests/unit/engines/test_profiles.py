@@ -117,6 +117,26 @@ def test_vllm_block_size(labels: str, size: int | None) -> None:
     assert block_size_of(page) == size
 
 
+@pytest.mark.parametrize(
+    ("page", "tokens"),
+    [
+        ('vllm:cache_config_info{block_size="16",num_gpu_blocks="81",engine="0"} 1.0\n', (1_280,)),
+        (
+            "".join(
+                f'vllm:cache_config_info{{block_size="16",num_gpu_blocks="81",{tokens},engine="{rank}"}} 1\n'
+                for rank, tokens in enumerate(('kv_cache_size_tokens="656"', 'kv_cache_size_tokens="None"'))
+            ),
+            (640, 1_280),
+        ),
+        ('vllm:cache_config_info{block_size="16",num_gpu_blocks="None",engine="0"} 1.0\n', ()),
+        ("".join(f'sglang:max_total_num_tokens{{tp_rank="{tp}",dp_rank="0"}} 9000.0\n' for tp in (0, 1)), (9_000,)),
+    ],
+)
+def test_capacity_of_each_cache(page: str, tokens: tuple[int, ...]) -> None:
+    """Tokens that each cache holds: the engine's own count, else its blocks, less the one that vLLM keeps."""
+    assert engine_of(page).capacities(parse_page(page)) == tokens
+
+
 def test_vllm_v0_has_a_rate_only() -> None:
     """V0 counts nothing that can be differenced: its rate is shown, never used."""
     page = 'vllm:gpu_prefix_cache_hit_rate{model_name="m"} -1.0\nvllm:gpu_cache_usage_perc{model_name="m"} 0.5\n'

@@ -143,6 +143,34 @@ def test_evicted_tokens_are_the_cause_that_is_found(make_run: MakeRun) -> None:
     assert capacity == [Finding.FOUND, Finding.RULED_OUT]
 
 
+@pytest.mark.parametrize(
+    ("capacities", "finding", "words"),
+    [
+        ([1_280], Finding.FOUND, "into a cache of 1,280: blocks were evicted"),
+        ([640, 640], Finding.FOUND, "into 2 caches of 1,280: blocks were evicted"),
+        ([500_000], Finding.RULED_OUT, "fits into 500,000"),
+        ([19_500], Finding.OPEN, "evictions not reported"),
+        ([], Finding.OPEN, "evictions not reported"),
+    ],
+)
+def test_capacity_is_judged_by_what_was_written(
+    make_run: MakeRun, capacities: list[int], finding: Finding, words: str
+) -> None:
+    """More than fits was evicted; what fits was not; between the two, and without a capacity, nothing is known."""
+    run = make_run(RunShape(in_flight=4, lost_visibility=True))
+    rows = [json.loads(line) for line in (run / "runtime/request_results.jsonl").read_text().splitlines()]
+    written = sum(row["input_len"] - row["cached_tokens"] for row in rows)
+    assert 1_280 < written < 19_500 < written + 60 * (16 + 8)
+
+    document = edited(run, METRICS, {"cache_capacity_tokens": capacities})
+
+    check = next(check for check in document.passes[0].ladder.checks if check.cause is Cause.CAPACITY)
+    assert check.finding is finding
+    assert words in check.evidence
+    assert ("EVICTED" in codes(document)) is (finding is Finding.FOUND)
+    assert document.facts.cache_capacity_tokens == (sum(capacities) or None)
+
+
 def test_totals_that_differ_are_shown_as_different(make_run: MakeRun) -> None:
     """Other traffic in the counter window breaks the equality of counters and answers."""
     run = make_run(RunShape(residual_tokens=48))
