@@ -11,6 +11,7 @@ from foreword.cli.app import main
 from foreword.collect.ladder import Remainder, RungName
 from foreword.config.server import ServerConfig
 from foreword.report.document import Cause, Finding, Proof
+from foreword.report.html import render_html
 from foreword.report.write import write_report
 from foreword.run.session import run_dataset
 from foreword.run.spec import RunSpec, Silent
@@ -79,6 +80,13 @@ async def test_a_server_as_planned_is_explained_without_remainder(dataset: Path,
     assert section.hit_proof is not None
     assert section.hit_proof.equal == section.hit_proof.compared == 60
     assert [notice.code for notice in document.notices if notice.severity != "note"] == []
+
+
+async def test_our_own_server_is_not_taken_for_the_engine_it_answers_like(dataset: Path, tmp_path: Path) -> None:
+    """The page says that the built-in server was measured, and which engine's names it uses."""
+    document = await reported(dataset, tmp_path)
+
+    assert "foreword serve (answers like vllm 0.32.0)" in render_html(document)
 
 
 async def test_larger_blocks_of_the_server_are_a_step_of_the_ladder(dataset: Path, tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def _facts(record: RunRecord) -> FactsSection:
         engine_planned=manifest.engine.name,
         engine_detected=detected.name if detected else None,
         engine_version=detected.version if detected else None,
+        server=detected.server if detected else None,
         hit_rule=server_model(record).rule,
         block_size_planned=manifest.block_size,
         block_size_reported=metrics.block_size_reported if metrics else None,

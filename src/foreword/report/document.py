@@ -392,6 +392,7 @@ class FactsSection(Model):
     engine_planned: str | None
     engine_detected: str | None
     engine_version: str | None
+    server: str | None
     hit_rule: str
     block_size_planned: int
     block_size_reported: int | None

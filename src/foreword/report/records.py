@@ -36,6 +36,7 @@ class EngineFacts(msgspec.Struct, frozen=True):
     name: str | None = None
     hit_rule: HitRule | None = None
     version: str | None = None
+    server: str | None = None
 
 
 class FrameFacts(msgspec.Struct, frozen=True):

@@ -165,6 +165,19 @@ def difference(after: float | None, before: float | None) -> str:
     return points(round(after * 100, 2) - round(before * 100, 2))
 
 
+def engine(name: str | None, version: str | None, *, server: str | None) -> str:
+    """An engine with its version; a program that only answers like it is named as what it is.
+
+    >>> engine("vllm", "0.32.0", server="foreword 0.1.0")
+    'foreword serve (answers like vllm 0.32.0)'
+    """
+    known = " ".join(part for part in (name, version) if part) or NOT_REPORTED
+    if server is None:
+        return known
+    program = "foreword serve" if server.split()[:1] == ["foreword"] else server
+    return f"{program} (answers like {known})"
+
+
 def whole(value: float | None) -> str:
     """Whole number with thousands separators and a true minus sign."""
     return NOT_REPORTED if value is None else f"{value:,.0f}".replace("-", "−")

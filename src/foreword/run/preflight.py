@@ -33,6 +33,7 @@ class ServerFacts:
     model: str
     detection: Detection
     version: str | None
+    server: str | None
     max_model_len: int | None
     block_size: int | None
     capacities: tuple[int, ...]
@@ -49,11 +50,13 @@ async def examine(
     urls, pages = await _metrics(web, targets, metrics_urls)
     owners = [str(card.get("owned_by")) for card in cards]
     detection = detect(pages, owners, planned=manifest.engine)
+    version, server = await _version(web, targets[0])
     lengths = (card.get("max_model_len") for card in cards if card.get("id") == chosen)
     return ServerFacts(
         model=chosen,
         detection=detection,
-        version=await _version(web, targets[0]),
+        version=version,
+        server=server,
         max_model_len=next((length for length in lengths if isinstance(length, int)), None),
         block_size=next((size for page in pages if (size := detection.profile.block_size(page))), None),
         capacities=tuple(tokens for page in pages for tokens in detection.profile.capacities(page)),
@@ -126,14 +129,16 @@ async def _metrics(web: Web, targets: Sequence[Target], given: Sequence[str]) ->
     return tuple(found), pages
 
 
-async def _version(web: Web, target: Target) -> str | None:
+async def _version(web: Web, target: Target) -> tuple[str | None, str | None]:
+    """Version of the engine, and the program that answers like it where it says that it is another one."""
     try:
         reply: Reply = await web.get(f"{target.base}/version")
     except ServerError:
-        return None
+        return None, None
     document = reply.json() if reply.status == _OK else None
-    version = document.get("version") if isinstance(document, dict) else None
-    return version if isinstance(version, str) else None
+    told = [document.get(name) if isinstance(document, dict) else None for name in ("version", "server")]
+    version, server = (text if isinstance(text, str) else None for text in told)
+    return version, server
 
 
 def _ranks(pages: Sequence[Page], detection: Detection) -> int:

@@ -84,6 +84,7 @@ def _cache_document(
         "engine": {
             "name": detection.profile.name,
             "version": setup.facts.version,
+            "server": setup.facts.server,
             "detected_by": detection.detected_by,
             "hit_rule": detection.profile.hit_rule.value,
         },
@@ -139,6 +140,7 @@ def _server(facts: ServerFacts) -> dict[str, object]:
     return {
         "engine": facts.detection.profile.name,
         "version": facts.version,
+        "server": facts.server,
         "detected_by": facts.detection.detected_by,
         "max_model_len": facts.max_model_len,
         "block_size": facts.block_size,

@@ -106,6 +106,7 @@ async def test_what_is_known_of_the_server(tmp_path: Path) -> None:
     assert load_run(outcome.folder).run["server"] == {
         "engine": "vllm",
         "version": "0.99.0",
+        "server": None,
         "detected_by": "metrics",
         "max_model_len": 4096,
         "block_size": 4,
