@@ -35,6 +35,7 @@ class RungName(StrEnum):
     BLOCK_SIZE = "block_size"
     ADDED_TOKENS = "added_tokens"
     WARM = "warm"
+    SENT = "sent"
     SERVED = "served"
     MEASURED = "measured"
 

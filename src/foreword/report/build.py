@@ -117,6 +117,7 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
     checks = () if remainder is Remainder.NONE else cause_checks(evidence, proofs, step=remaining)
     return LadderSection(
         rungs=_rung_sections(evidence, ladder, measured_note=_measured_note(evidence, remainder, checks=checks)),
+        not_sent=int((~evidence.results.recorded).sum()),
         remainder=remainder,
         max_in_flight=k,
         concurrency_floor_ratio=None if floor is None else float(floor),

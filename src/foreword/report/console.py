@@ -67,7 +67,8 @@ def _ladder_table(section: PassSection) -> Table:
     for row in view.rows:
         tokens = ("" if count is None else text.whole(count) for count in (row.hit_tokens, row.input_tokens))
         table.add_row(row.name, row.ratio, row.step, *tokens)
-    table.add_row("measured − target", "", view.total, "", "", style="bold")
+    note = f" ({view.total_note})" if view.total_note else ""
+    table.add_row(f"measured − target{note}", "", view.total, "", "", style="bold")
     return table
 
 

@@ -157,9 +157,13 @@ class CauseCheck(Model):
 
 
 class LadderSection(Model):
-    """The hit ladder of a pass; steps sum to measured minus target."""
+    """The hit ladder of a pass; steps sum to measured minus target.
+
+    That total is informational where requests were ``not_sent``.
+    """
 
     rungs: tuple[RungSection, ...]
+    not_sent: int
     remainder: Remainder
     max_in_flight: int | None
     concurrency_floor_ratio: float | None

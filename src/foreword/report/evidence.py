@@ -127,6 +127,8 @@ def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
         found.append(_replayed(RungName.ADDED_TOKENS, evidence, evidence.server, warm=all_warm))
     if not evidence.warm.all():
         found.append(_replayed(RungName.WARM, evidence, evidence.server, warm=evidence.warm))
+    if not evidence.results.recorded.all():
+        found.append(_sent_rung(evidence))
     found.append(_served_rung(evidence))
     if evidence.measured is not None:
         found.append(
@@ -180,6 +182,14 @@ def design_of_served(evidence: Evidence) -> Rung | None:
     return make_rung(
         RungName.SERVED, int(hits[counted].sum()), input_tokens=int(evidence.requests.input_len[counted].sum())
     )
+
+
+def _sent_rung(evidence: Evidence) -> Rung | None:
+    """Rung of the requests that were sent, as if each had succeeded."""
+    sent = evidence.results.recorded
+    served = np.concatenate([evidence.warm, sent])
+    hits = predicted_hits(evidence.requests, evidence.server, served=served)[evidence.warmable :]
+    return make_rung(RungName.SENT, int(hits[sent].sum()), input_tokens=int(evidence.input_tokens[sent].sum()))
 
 
 def _served_rung(evidence: Evidence) -> Rung | None:

@@ -39,6 +39,7 @@ RUNGS = {
     RungName.BLOCK_SIZE: "block size of the server",
     RungName.ADDED_TOKENS: "tokens the server added",
     RungName.WARM: "lanes that were warm",
+    RungName.SENT: "requests that were sent",
     RungName.SERVED: "requests that succeeded",
     RungName.MEASURED: "measured",
 }
@@ -50,6 +51,7 @@ RUNG_NOTES = {
     RungName.BLOCK_SIZE: "the same, in blocks of the size that the server reports",
     RungName.ADDED_TOKENS: "the same, with the tokens that the server counted in front of every prompt",
     RungName.WARM: "the same, with the lanes that were not warm starting from nothing",
+    RungName.SENT: "the same, replayed for the requests that were sent only",
     RungName.SERVED: "the same, replayed for the requests that succeeded only",
 }
 
@@ -246,6 +248,11 @@ def watermark_caption(shown: int, total: int) -> str:
     """Caption of the watermark chart; says so when lanes were left out."""
     which = "each lane" if shown == total else f"the {shown} lanes with most requests, of {whole(total)}"
     return f"Longest cached prefix of {which}, in a serial cold pass as planned."
+
+
+def partly(not_sent: int) -> str:
+    """Remark on a total that speaks of a part of the data set only."""
+    return f"informational: {whole(not_sent)} requests were not sent" if not_sent else ""
 
 
 NO_REMAINDER = "Nothing was measured, so the ladder ends at its last replay."

@@ -42,6 +42,7 @@ class LadderView:
     low: str
     high: str
     total: str
+    total_note: str
     remainder: str
     bound: str
 
@@ -75,6 +76,7 @@ def ladder_view(ladder: LadderSection) -> LadderView:
         low=f"{low:.1f} %",
         high=f"{high:.1f} %",
         total=text.points(round(shown[-1] - shown[0], 2)) if measured else text.NOT_REPORTED,
+        total_note=text.partly(ladder.not_sent) if measured else "",
         remainder=_remainder(ladder, rows[-1].step) if measured else text.NO_REMAINDER,
         bound=_bound(ladder),
     )

@@ -9,6 +9,7 @@ from foreword.collect.ladder import Remainder, RungName
 from foreword.report.build import build_document, examine
 from foreword.report.document import Cause, Doubt, Finding, MeasuredBy, Proof, ReportDocument, Severity
 from foreword.report.load import load_record
+from foreword.report.view import ladder_view
 from foreword.terms import Pass, RuntimeVerdict, Status
 from tests.support.run_folder import RunShape, make_plan, serial_hits, warm_rows
 
@@ -92,6 +93,21 @@ def test_a_limited_run_is_judged_by_the_design_of_what_was_sent(report_of: Repor
     assert (run.verdict, run.deviation_points) == (RuntimeVerdict.WITHIN_GUIDE, 0.0)
     assert run.design_hit_ratio == document.headline.measured_hit_ratio != document.headline.designed_hit_ratio
     assert not codes(document)
+
+
+def test_what_was_not_sent_is_another_step_than_what_failed(report_of: ReportOf) -> None:
+    """The first twelve requests, one of them failing: two steps, and a total that is marked as of a part."""
+    plan = make_plan(RunShape())[:12]
+    kept = [one for one in plan if one.at != 7]
+    limits = {"max_requests": 12}
+
+    document = report_of(RunShape(drops=lambda at: at >= 12, fails=lambda at: at == 7, extra=limits))
+
+    ladder = document.passes[0].ladder
+    assert rung(document, RungName.SENT) == sum(serial_hits(plan, 16)) / sum(one.input_len for one in plan)
+    assert rung(document, RungName.SERVED) == sum(serial_hits(kept, 16)) / sum(one.input_len for one in kept)
+    assert ladder_view(ladder).total_note == "informational: 48 requests were not sent"
+    assert ladder_view(report_of(RunShape()).passes[0].ladder).total_note == ""
 
 
 def test_another_block_size_is_an_alarm_and_a_rung(report_of: ReportOf) -> None:

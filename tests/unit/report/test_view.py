@@ -15,7 +15,12 @@ def ladder(*ratios: float, last: RungName = RungName.MEASURED) -> LadderSection:
         for name, ratio in zip(names, ratios, strict=True)
     ]
     return LadderSection(
-        rungs=tuple(rungs), remainder=Remainder.NONE, max_in_flight=None, concurrency_floor_ratio=None, checks=()
+        rungs=tuple(rungs),
+        not_sent=0,
+        remainder=Remainder.NONE,
+        max_in_flight=None,
+        concurrency_floor_ratio=None,
+        checks=(),
     )
 
 
