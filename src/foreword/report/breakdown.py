@@ -8,7 +8,7 @@ import numpy as np
 
 from foreword.report.document import Breakdown, EndpointSection
 from foreword.report.records import ABSENT
-from foreword.terms import RequestClass
+from foreword.terms import RequestClass, TargetScope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 def by_group(evidence: Evidence) -> tuple[Breakdown, ...]:
-    """One row a prefix group, with its own target and ceiling where the plan has them."""
+    """One row a prefix group, with its target or planned share and its ceiling where the plan has them."""
     rows = _rows(evidence, evidence.plan.group, evidence.plan.group_ids)
+    per_group = evidence.record.manifest.target.scope is TargetScope.PER_GROUP
+    aimed = "target_hit_ratio" if per_group else "planned_share"
     facts = {group.group_id: group for group in evidence.record.manifest.groups}
     planned = {
         group_id: {
-            "target_hit_ratio": _ratio(fact.target_hit_tokens, fact.input_tokens),
+            aimed: _ratio(fact.target_hit_tokens, fact.input_tokens),
             "max_reachable_hit_ratio": fact.max_reachable_hit_ratio,
             "cold_start_loss_tokens": None if fact.cold_start_loss is None else round(fact.cold_start_loss),
         }

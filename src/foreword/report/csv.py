@@ -39,6 +39,7 @@ GROUP_COLUMNS = (
     "succeeded",
     "input_tokens",
     "target_hit_ratio",
+    "planned_share",
     "max_reachable_hit_ratio",
     "cold_start_loss_tokens",
     "designed_hit_ratio",

@@ -199,7 +199,10 @@ class RequestProof(Model):
 
 
 class Breakdown(Model):
-    """One row of a table by group, request class, lane or cache domain."""
+    """One row of a table by group, request class, lane or cache domain.
+
+    A group has a target of its own, or under one target for all a share that the planner gave it.
+    """
 
     name: str
     requests: int
@@ -209,6 +212,7 @@ class Breakdown(Model):
     predicted_hit_ratio: float | None
     measured_hit_ratio: float | None
     target_hit_ratio: float | None = None
+    planned_share: float | None = None
     max_reachable_hit_ratio: float | None = None
     cold_start_loss_tokens: int | None = None
     ttft_mean_ms: float | None = None

@@ -16,7 +16,7 @@ import numpy as np
 from foreword.cache.rules import HitRule
 from foreword.collect.records import Integer
 from foreword.errors import DataError
-from foreword.terms import Pass, Reason, RequestClass, Status
+from foreword.terms import Pass, Reason, RequestClass, Status, TargetScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,6 +80,12 @@ class ReencodeFacts(msgspec.Struct, frozen=True):
     wrong: int | None = None
 
 
+class TargetFacts(msgspec.Struct, frozen=True):
+    """What the target is set for: all requests together, or each group."""
+
+    scope: TargetScope = TargetScope.GLOBAL
+
+
 class GroupFacts(msgspec.Struct, frozen=True):
     """One prefix group of the plan."""
 
@@ -103,6 +109,7 @@ class Manifest(msgspec.Struct, frozen=True):
     prompt_format: str | None = None
     engine: EngineFacts = EngineFacts()
     frame: FrameFacts = FrameFacts()
+    target: TargetFacts = TargetFacts()
     tokenizer: TokenizerFacts = TokenizerFacts()
     routing: RoutingFacts = RoutingFacts()
     reencode: ReencodeFacts = ReencodeFacts()

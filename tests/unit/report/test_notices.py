@@ -73,6 +73,15 @@ def test_mismatches_of_run_and_data_set_are_told(
     assert "user:pw" not in document.model_dump_json()
 
 
+@pytest.mark.parametrize(("scope", "column"), [("global", "planned_share"), ("per_group", "target_hit_ratio")])
+def test_a_share_that_the_planner_chose_is_no_target(make_run: MakeRun, scope: str, column: str) -> None:
+    """Under one target for all, what a group is to hit is the planner's share; only a group's own is its target."""
+    document = edited(make_run(), "dataset/manifest.json", {"target": {"scope": scope, "hit_ratio": 0.5}})
+
+    told = [(row.target_hit_ratio, row.planned_share) for row in document.passes[0].groups]
+    assert told == [(0.5, None) if column == "target_hit_ratio" else (None, 0.5)] * 3
+
+
 def test_a_client_that_lags_is_told(make_run: MakeRun) -> None:
     """Latencies measured by a client that was itself late come with a warning."""
     lag = {"client": {"loop_lag_ms_p99": 55.0, "send_lag_ms_p99": 1.0}}
