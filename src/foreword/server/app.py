@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MIRRORED_VLLM = "0.32.0"
 MOST_MODEL_TOKENS = 131_072
 _MOST_BODY_BYTES = 1 << 28
+_EVENT_END = b"\n\n"
 _EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 _JSON = "application/json"
 _RANK_HEADER = "X-data-parallel-rank"
@@ -233,21 +234,29 @@ async def _stream(
             done = all(one.job.finish_reason is not None for one in served)
             events = _new_events(answer, served, sent)
             if done:
-                await response.write_eof(events + answer.closing(served, include_usage=include_usage))
+                events += _apart(answer.closing(served, include_usage=include_usage))
+            for event in events:
+                await response.write(event)
+            if done:
+                await response.write_eof()
                 return response
-            await response.write(events)
     except ConnectionResetError:
         return response
 
 
-def _new_events(answer: Answer, served: Sequence[Served], sent: list[int]) -> bytes:
-    """Events of all tokens since the last call; ``sent`` is moved on."""
+def _new_events(answer: Answer, served: Sequence[Served], sent: list[int]) -> list[bytes]:
+    """Events of all tokens since the last call, each to be a chunk of its own; ``sent`` is moved on."""
     events = []
     for index, one in enumerate(served):
         if one.job.produced > sent[index]:
-            events.append(answer.events(index, one, sent=sent[index]))
+            events += _apart(answer.events(index, one, sent=sent[index]))
             sent[index] = one.job.produced
-    return b"".join(events)
+    return events
+
+
+def _apart(events: bytes) -> list[bytes]:
+    """Events one by one."""
+    return [event + _EVENT_END for event in events.split(_EVENT_END) if event]
 
 
 def _answering(handler: Handler) -> Handler:
