@@ -71,6 +71,8 @@ def _environment() -> jinja2.Environment:
         whole=text.whole,
         difference=text.difference,
         number=text.number,
+        signed=text.signed,
+        change=text.change,
         shown=_shown,
         known=_known,
     )

@@ -281,5 +281,26 @@ def concurrency_bound(in_flight: int, floor: float) -> str:
     )
 
 
+def signed(value: float) -> str:
+    """Number with a true sign.
+
+    >>> signed(-0.489)
+    '−0.489'
+    """
+    sign = "−" if value < 0 else "+" if value > 0 else "±"
+    return f"{sign}{number(abs(value))}"
+
+
+def change(quotient: float) -> str:
+    """Change that a quotient of two figures says, as signed percent.
+
+    >>> change(0.915).replace(NBSP, " ")
+    '−8.5 %'
+    """
+    rounded = round((quotient - 1) * 100, 1) + 0.0
+    sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
+    return f"{sign}{abs(rounded):.1f}{NBSP}%"
+
+
 LENGTHS_AS_PLANNED = "prompt tokens counted as planned"
 HITS_AS_PREDICTED = "hits as predicted"

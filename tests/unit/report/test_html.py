@@ -68,6 +68,20 @@ def test_printed_steps_add_up_to_the_printed_total(report_of: ReportOf) -> None:
     assert round(sum(steps[:-1]), 2) == steps[-1]
 
 
+def test_passes_are_compared_without_claiming_a_cause(report_of: ReportOf) -> None:
+    """The column says hot against cold: a faster hot pass has a true minus, whatever made it faster."""
+    document = report_of(RunShape(mode="compare"))
+    said = visible(render_html(document))
+
+    assert document.comparison is not None
+    mean = document.comparison.ttft[0]
+    share = (mean.hot_ms - mean.cold_ms) / mean.cold_ms * 100
+    assert "hot against cold" in said
+    assert "gained by hits" not in said
+    assert share < 0
+    assert f"ms, −{-share:.1f} %" in said
+
+
 def test_long_tables_are_cut_and_say_so(report_of: ReportOf) -> None:
     """A page of a hundred groups shows the first ones and where the others are."""
     said = visible(render_html(report_of(RunShape(requests=100, groups=tuple(f"g{at:02d}" for at in range(50))))))
