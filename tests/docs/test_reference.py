@@ -11,6 +11,7 @@ import pytest
 
 from foreword.cli.app import COMMANDS
 from foreword.config.dataset import DatasetConfig
+from foreword.config.replay import ReplayConfig
 from foreword.config.server import ServerConfig
 from tests.support.groups import ROOT
 
@@ -40,13 +41,16 @@ def quoted_words(page: str) -> set[str]:
     return set(re.findall(r"\w+", " ".join(code)))
 
 
-@pytest.mark.parametrize("model", [DatasetConfig, ServerConfig])
-def test_the_configuration_page_names_every_key_and_choice(model: type[BaseModel]) -> None:
-    """No key, and no value that a key can take, is left out of the configuration page."""
+@pytest.mark.parametrize(
+    ("model", "page"),
+    [(DatasetConfig, "configuration.md"), (ServerConfig, "configuration.md"), (ReplayConfig, "replay.md")],
+)
+def test_the_page_of_a_config_names_every_key_and_choice(model: type[BaseModel], page: str) -> None:
+    """No key, and no value that a key can take, is left out of the page about a config."""
     schema: Mapping[str, object] = model.model_json_schema()
 
     # Chat prompts are refused in this release, and are documented when they work.
-    assert keys_and_choices(dict(schema)) - quoted_words("configuration.md") - {"chat"} == set()
+    assert keys_and_choices(dict(schema)) - quoted_words(page) - {"chat"} == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

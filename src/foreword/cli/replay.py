@@ -81,11 +81,11 @@ def _print_summary(done: Replayed) -> None:
 
 def _warnings(summary: dict[str, Any]) -> list[str]:
     trace = summary["trace"]
-    warnings = [f"{count:,} rows skipped: {kind}" for kind, count in trace["skipped_by_kind"].items()]
+    warnings = [f"skipped rows: {count:,} ({kind})" for kind, count in trace["skipped_by_kind"].items()]
     if trace["moved_rows"]:
-        warnings.append(f"{trace['moved_rows']:,} rows stood after later ones and were moved")
+        warnings.append(f"moved rows: {trace['moved_rows']:,} (they stood after later ones)")
     warnings.extend(
-        f"group {group['group_name']}: {group['over_quota_checks']:,} checks left it above a quota"
+        f"group {group['group_name']} above a quota after checks: {group['over_quota_checks']:,}"
         for group in summary["groups"]
         if group["over_quota_checks"]
     )
