@@ -148,6 +148,7 @@ def _need(plan: ContentPlan) -> Need:
         requests_at_root=int((plan.prefix_len <= head).sum()),
         layout=layout,
         as_ids=plan.as_ids,
+        by_first_token=plan.token_granular or min(plan.block_size, plan.minimum_non_shared - plan.frame.tail_len) <= 1,
     )
 
 

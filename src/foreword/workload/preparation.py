@@ -16,7 +16,16 @@ from foreword.workload.materials import Materials
 from foreword.workload.suffix import suffix_pool
 from foreword.workload.tokens import Family
 from foreword.workload.units import no_units, read_id_units, read_units, too_small
-from foreword.workload.vocabulary import Lexicon, Words, id_lexicon, proved_by_rule, read_lexicon
+from foreword.workload.vocabulary import (
+    FEWEST_WORDS,
+    Lexicon,
+    Words,
+    id_lexicon,
+    long_words,
+    proved_by_rule,
+    read_lexicon,
+    whole_starts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,10 +36,15 @@ if TYPE_CHECKING:
     from foreword.workload.tokens import TokenizerProtocol, Vocabulary
     from foreword.workload.units import Corpus, Units
 
+_ENOUGH_WORDS = 1_024
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:
-    """What a data set needs: shared and longest private content tokens, where masters are cut, and where blocks end."""
+    """What a data set needs: shared and longest private content tokens, where masters are cut, and where blocks end.
+
+    ``by_first_token`` says that some first private token alone must tell a request from its siblings.
+    """
 
     shared_tokens: IntArray
     cuts: tuple[Sequence[int], ...]
@@ -40,6 +54,7 @@ class Need:
     requests_at_root: int
     layout: Layout
     as_ids: bool
+    by_first_token: bool
 
     @property
     def root_tokens(self) -> int:
@@ -54,7 +69,7 @@ def gather(
     lexicon = id_lexicon(tokenizer.pieces()) if need.as_ids else read_lexicon(tokenizer)
     between = _id_separator(tokenizer, separator) if need.as_ids else read_separator(tokenizer, separator)
     if not need.as_ids:
-        lexicon = _beside(tokenizer, between, lexicon)
+        lexicon = _plainest(_beside(tokenizer, between, lexicon), tokenizer.pieces(), need)
     units = _units(tokenizer, corpus, between, need)
     same = prefix_corpus is corpus or (corpus.sha256 != "" and prefix_corpus.sha256 == corpus.sha256)
     prefix_units = units if same else _units(tokenizer, prefix_corpus, between, need)
@@ -140,11 +155,26 @@ def _beside(tokenizer: TokenizerProtocol, separator: Separator, lexicon: Lexicon
     )
 
 
+def _plainest(lexicon: Lexicon, vocabulary: Vocabulary, need: Need) -> Lexicon:
+    """The lexicon without short words and pieces of words, where it stays large without them.
+
+    That is: a thousand words, two start words a group, and first blocks for twice the requests. All words stay where
+    the first token alone must tell requests apart. Nothing here depends on the target.
+    """
+    words, starts = long_words(lexicon.words), whole_starts(lexicon.starts, vocabulary)
+    if need.by_first_token:
+        return lexicon
+    if len(words) < _ENOUGH_WORDS or len(words) // 2 * len(words) < 2 * need.requests:
+        words = lexicon.words
+    free = len(starts) - len(need.shared_tokens)
+    if free < max(len(need.shared_tokens), FEWEST_WORDS) or free * len(words) < 2 * need.requests:
+        starts = lexicon.starts
+    return Lexicon(words, starts, lexicon.unsafe)
+
+
 def _kept(tokenizer: TokenizerProtocol, separator: Separator, words: Words) -> Words:
     pairs = [(token, text.decode()) for token, text in zip(words.ids.tolist(), words.texts, strict=True)]
-    good = np.array(check_words(tokenizer, separator, words=pairs), dtype=bool)
-    texts = tuple(text for text, keep in zip(words.texts, good.tolist(), strict=True) if keep)
-    return Words(words.ids[good], texts)
+    return words.only(np.flatnonzero(check_words(tokenizer, separator, words=pairs)).tolist())
 
 
 def _openings(lexicon: Lexicon, need: Need) -> tuple[list[list[tuple[int, bytes]]], Words]:
@@ -164,8 +194,7 @@ def _openings(lexicon: Lexicon, need: Need) -> tuple[list[list[tuple[int, bytes]
             word = group // taken
             opening.append((int(lexicon.words.ids[word]), lexicon.words.texts[word]))
         openings.append(opening)
-    free = order[taken:]
-    starts = Words(lexicon.starts.ids[free], tuple(lexicon.starts.texts[place] for place in free.tolist()))
+    starts = lexicon.starts.only(order[taken:].tolist())
     _check_capacity(lexicon, starts, need)
     return openings, starts
 

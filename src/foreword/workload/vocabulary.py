@@ -28,6 +28,8 @@ FEWEST_WORDS = 64
 
 _WORD = re.compile(rb" [a-z]{3,14}")
 _START = re.compile(rb" ?[A-Z][a-z]{2,13}")
+_LONG_WORD = re.compile(rb" ?[a-z]{4,}")
+_LONG_START = re.compile(rb"[A-Z][a-z]{4,}")
 _SPANS_JOINT = re.compile(rb"[^ ] [A-Za-z]")
 _PROBE_WORDS = 64
 
@@ -42,6 +44,10 @@ class Words:
     def __len__(self) -> int:
         """Number of words."""
         return len(self.ids)
+
+    def only(self, kept: Sequence[int]) -> Words:
+        """The words at these places."""
+        return Words(self.ids[np.asarray(kept, dtype=np.int64)], tuple(self.texts[place] for place in kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,23 @@ def read_lexicon(tokenizer: TokenizerProtocol) -> Lexicon:
         starters = [*starters, *candidates]
     starts = _safe_starts(tokenizer, starters)
     return Lexicon(words, starts, len(candidates) - len(words))
+
+
+def long_words(words: Words) -> Words:
+    """Words of four letters and more; shorter ones are often pieces of words."""
+    return words.only([place for place, text in enumerate(words.texts) if _LONG_WORD.fullmatch(text)])
+
+
+def whole_starts(starts: Words, vocabulary: Vocabulary) -> Words:
+    """Start words of five letters and more that the vocabulary has after a space too: rarely pieces of words."""
+    known = set(vocabulary.pieces)
+    return starts.only(
+        [
+            place
+            for place, text in enumerate(starts.texts)
+            if _LONG_START.fullmatch(text) and not known.isdisjoint((b" " + text, b" " + text.lower()))
+        ]
+    )
 
 
 def id_lexicon(vocabulary: Vocabulary) -> Lexicon:
