@@ -70,7 +70,7 @@ def _main_pass(evidence: Sequence[Evidence], designed: Pass) -> int:
 
 def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSection:
     proofs = accounting.token_proofs(evidence)
-    shares, predicted = series.ttft_by_share(evidence)
+    computed, predicted = series.ttft_by_computed(evidence)
     return PassSection(
         pass_name=evidence.pass_name,
         designed=evidence.pass_name is designed,
@@ -88,8 +88,8 @@ def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSec
         kv_usage=series.kv_usage(evidence),
         cumulative=series.cumulative(evidence),
         pairs=series.pairs(evidence),
-        ttft_by_share=shares,
-        share_is_predicted=predicted,
+        ttft_by_computed=computed,
+        computed_is_predicted=predicted,
     )
 
 

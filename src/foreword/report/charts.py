@@ -80,13 +80,13 @@ def pair_chart(section: PassSection) -> Chart:
 
 
 def ttft_chart(section: PassSection) -> Chart:
-    """TTFT by the share of the prompt that came from the cache."""
-    key, bins = f"ttft-{section.pass_name}", section.ttft_by_share
-    caption = text.CAPTION_TTFT_PREDICTED if section.share_is_predicted else text.CAPTION_TTFT
+    """TTFT by the prompt tokens that were left to compute."""
+    key, bins = f"ttft-{section.pass_name}", section.ttft_by_computed
+    caption = text.CAPTION_TTFT_PREDICTED if section.computed_is_predicted else text.CAPTION_TTFT
     if not bins:
         return Chart(key, text.CHART_TTFT, caption, None)
-    labels = [f"{one.low * 100:.0f}-{one.high * 100:.0f} %\n({one.requests:,})" for one in bins]
-    option = _axes(x=text.AXIS_HIT_SHARE, y=text.AXIS_TTFT, categories=labels) | {
+    labels = [f"{_range(one.low, one.high)}\n({one.requests:,})" for one in bins]
+    option = _axes(x=text.AXIS_COMPUTED, y=text.AXIS_TTFT, categories=labels) | {
         "legend": _legend(),
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "series": [
@@ -113,10 +113,7 @@ def usage_chart(section: PassSection) -> Chart:
 
 def length_chart(lengths: LengthSection) -> Chart:
     """Prompt lengths of the plan."""
-    labels = [
-        f"{low:,}" if high - low == 1 else f"{low:,}-{high - 1:,}"
-        for low, high in zip(lengths.edges[:-1], lengths.edges[1:], strict=True)
-    ]
+    labels = [_range(low, high) for low, high in zip(lengths.edges[:-1], lengths.edges[1:], strict=True)]
     option = _axes(x=text.AXIS_PROMPT_TOKENS, y=text.AXIS_REQUESTS, categories=labels) | {
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "series": [{**_bars(text.AXIS_REQUESTS, "$designed", lengths.requests), "barCategoryGap": "12%"}],
@@ -204,6 +201,11 @@ def _bars(name: str, colour: str, values: Sequence[float]) -> Option:
 def _dots(name: str, colour: str, rows: Sequence[Sequence[int]]) -> Option:
     style = {"color": colour, "opacity": 0.65}
     return {"type": "scatter", "name": name, "data": [list(row) for row in rows], "symbolSize": 6, "itemStyle": style}
+
+
+def _range(low: int, high: int) -> str:
+    """Whole numbers from ``low`` up to, not including, ``high``."""
+    return f"{low:,}" if high - low == 1 else f"{low:,}-{high - 1:,}"
 
 
 def _percent(ratio: float) -> float:

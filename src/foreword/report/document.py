@@ -291,11 +291,11 @@ class PairSeries(Model):
     pairs_total: int
 
 
-class ShareBin(Model):
-    """TTFT of requests whose hit share lies in ``[low, high)``, the last bin closed."""
+class ComputedBin(Model):
+    """TTFT of requests of which ``[low, high)`` prompt tokens were left to compute."""
 
-    low: float
-    high: float
+    low: int
+    high: int
     requests: int
     p50_ms: float
     p90_ms: float
@@ -327,8 +327,8 @@ class PassSection(Model):
     kv_usage: UsageSeries | None
     cumulative: CumulativeSeries
     pairs: PairSeries | None
-    ttft_by_share: tuple[ShareBin, ...]
-    share_is_predicted: bool
+    ttft_by_computed: tuple[ComputedBin, ...]
+    computed_is_predicted: bool
 
 
 class Saving(Model):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.report.document import (
+    ComputedBin,
     CumulativeSeries,
     LaneWatermark,
     LengthSection,
     PairSeries,
-    ShareBin,
     UsageSeries,
     WatermarkSection,
 )
@@ -25,7 +25,7 @@ CURVE_POINTS = 400
 PAIRS_SHOWN = 5_000
 LANES_SHOWN = 8
 LENGTH_BINS = 24
-SHARE_BINS = 10
+COMPUTED_BINS = 10
 
 
 def cumulative(evidence: Evidence) -> CumulativeSeries:
@@ -65,21 +65,27 @@ def pairs(evidence: Evidence) -> PairSeries | None:
     )
 
 
-def ttft_by_share(evidence: Evidence) -> tuple[tuple[ShareBin, ...], bool]:
-    """TTFT by the share of the prompt that was hit, and whether that share is only predicted."""
+def ttft_by_computed(evidence: Evidence) -> tuple[tuple[ComputedBin, ...], bool]:
+    """TTFT by the prompt tokens that were left to compute, in equal bins, and whether these are only predicted.
+
+    Prompts of every length stand side by side: what takes time is the rest of a prompt, whatever share of it was hit.
+    """
     ttft = evidence.results.ttft_ms
     predicted = not (evidence.results.ok & evidence.hits_reported).any()
     hits = evidence.predicted if predicted else evidence.results.cached_tokens
     known = ~np.isnan(ttft) & (predicted | evidence.hits_reported)
-    share = hits[known] / np.maximum(evidence.input_tokens[known], 1)
-    bin_of = np.minimum((share * SHARE_BINS).astype(np.int64), SHARE_BINS - 1)
+    if not known.any():
+        return (), predicted
+    left = np.maximum(evidence.input_tokens[known] - hits[known], 0)
+    low, width = int(left.min()), max(1, -(-(int(left.max()) - int(left.min()) + 1) // COMPUTED_BINS))
+    bin_of = (left - low) // width
     found = []
-    for at in np.unique(bin_of):
+    for at in np.unique(bin_of).tolist():
         p50, p90 = np.quantile(ttft[known][bin_of == at], [0.5, 0.9])
         found.append(
-            ShareBin(
-                low=round(at / SHARE_BINS, 3),
-                high=round((at + 1) / SHARE_BINS, 3),
+            ComputedBin(
+                low=low + at * width,
+                high=low + (at + 1) * width,
                 requests=int((bin_of == at).sum()),
                 p50_ms=round(float(p50), 3),
                 p90_ms=round(float(p90), 3),

@@ -182,7 +182,7 @@ def test_nothing_reported_is_unproven_and_never_zero(report_of: ReportOf) -> Non
     assert section.token_proofs[0].left_tokens == sum(one.input_len for one in make_plan(RunShape()))
     assert (section.hit_proof, section.pairs, section.kv_usage, section.cumulative.measured) == (None,) * 4
     assert {group.measured_hit_ratio for group in section.groups} == {None}
-    assert section.share_is_predicted
+    assert section.computed_is_predicted
     assert codes(document) == {"METRICS_ABSENT", "HITS_NOT_REPORTED"}
 
 
@@ -225,7 +225,7 @@ def test_a_run_of_failures_is_reported(report_of: ReportOf) -> None:
     assert (section.requests.succeeded, section.requests.failed) == (0, 60)
     assert "no request of the cold pass succeeded" in document.headline.sentence
     assert section.ladder.rungs[-1].name is RungName.ENGINE_RULE
-    assert section.ttft_by_share == ()
+    assert section.ttft_by_computed == ()
 
 
 def test_a_run_that_mostly_failed_is_unproven_and_says_why(report_of: ReportOf) -> None:

@@ -89,13 +89,24 @@ def test_long_curves_keep_their_ends(make_run: MakeRun) -> None:
     assert (curve.requests[0], curve.requests[-1], len(curve.requests)) == (1, 450, 400)
 
 
-def test_bins_of_hit_share_hold_every_request_with_a_first_token(make_run: MakeRun) -> None:
+def test_bins_of_tokens_to_compute_hold_every_request_with_a_first_token(make_run: MakeRun) -> None:
     """The bins together hold each success once, and their quantiles are in order."""
     (evidence,) = examine(load_record(make_run(RunShape(fails=lambda at: at % 10 == 3))))
 
-    bins, predicted = series.ttft_by_share(evidence)
+    bins, predicted = series.ttft_by_computed(evidence)
 
     assert not predicted
     assert sum(one.requests for one in bins) == 54
     assert all(one.p50_ms <= one.p90_ms for one in bins)
     assert np.all(np.diff([one.low for one in bins]) > 0)
+
+
+def test_more_tokens_to_compute_take_longer_whatever_the_share(make_run: MakeRun) -> None:
+    """On a server that takes as long for each token, a long prompt with many hits is no slower than a short one."""
+    (evidence,) = examine(load_record(make_run()))
+
+    bins, _ = series.ttft_by_computed(evidence)
+
+    medians = [one.p50_ms for one in bins]
+    assert len(bins) > 4
+    assert medians == sorted(medians)
