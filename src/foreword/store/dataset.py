@@ -178,6 +178,7 @@ def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
 def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, Any]:
     """No first private block may equal a shared block or another private one with the same parent (decision 7).
 
+    It is mandatory for chained keys, whatever ``on_conflict`` says: that is for prompts that could not be proved.
     Repeated windows further inside are a diagnosis only: chained keys cannot hit there (RFC 3.3.14).
     """
     asked = design.config.suffix.collision_detection
@@ -187,7 +188,7 @@ def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, An
     twice = _repeated(known, among=summary.first_private)
     windows = repetition([summary.windows])
     conflicts = len(twice)
-    if conflicts and asked.on_conflict == "error":
+    if conflicts:
         names = [request_id(int(design.order[position])) for position in twice[:2]]
         raise ConstructionError(
             f"{conflicts} requests start their private part like another one, first {' and '.join(names)}",

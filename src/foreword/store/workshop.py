@@ -189,7 +189,8 @@ def _check_branches(order: Order, composer: Composer) -> None:
     """Where single tokens are matched, refuse more requests that part at one place than there are words to do so."""
     single = order.facts.block_size == 1 or order.facts.rule is HitRule.CAP_ONLY
     extra = composer.diagnostics["requests_beyond_first_token"]
-    if single and extra and order.config.suffix.collision_detection.on_conflict == "error":
+    asked = order.config.suffix.collision_detection
+    if single and extra and asked.enabled and asked.first_non_shared_block_unique:
         raise ConstructionError(
             f"{extra} requests part at the same place as more others than this tokenizer has words to part with",
             stage="content",
