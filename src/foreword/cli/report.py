@@ -39,7 +39,8 @@ def report(
     else:
         console = Console(highlight=False, soft_wrap=True)
         print_report(written.document, console)
-        console.print(f"\nreport: {written.html}")
+        others = "\n".join(f"        {path}" for path in (written.json, *written.tables))
+        console.print(f"\nfiles:\n{others}\nreport: {written.html}")
     return strict_exit_code(written.document) if strict else 0
 
 

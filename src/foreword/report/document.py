@@ -233,12 +233,14 @@ class Quantiles(Model):
     """Distribution of one latency.
 
     ``failures_as_slowest`` quantiles are over all requests, each failure counting as slower than every success;
-    ``None`` then also says that the quantile falls among the failures.
+    ``None`` then also says that the quantile falls among the failures. ``in_bursts`` says that most tokens came
+    together, so that the time between them is not the server's.
     """
 
     metric: str
     unit: str
     failures_as_slowest: bool
+    in_bursts: bool
     count: int
     mean: float | None
     p50: float | None

@@ -9,7 +9,7 @@ from foreword.collect.ladder import Remainder
 from foreword.report.capacity import room
 from foreword.report.causes import excess_of_first
 from foreword.report.document import Notice, Severity
-from foreword.report.wording import ADVICE, NOTICES
+from foreword.report.wording import ADVICE, METRICS_MISSED, NOTICES
 from foreword.terms import ExecutionMode, Status
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ def _of_server(record: RunRecord) -> Iterator[Notice]:
             found=detected.name or "",
             found_rule=detected.hit_rule,
         )
-    if metrics.absent:
-        yield _note("METRICS_INCOMPLETE", names=", ".join(sorted(metrics.absent)).replace("_", " "))
+    missing = [words for name, words in METRICS_MISSED.items() if name in metrics.absent]
+    if missing:
+        yield _note("METRICS_INCOMPLETE", names=", ".join(missing))
 
 
 def _of_run(record: RunRecord) -> Iterator[Notice]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LATENCIES = ("TTFT", "TPOT", "ITL", "E2EL")
 CHUNK_GAP = "CHUNK_GAP"
+BETWEEN_TOKENS = frozenset({"TPOT", "ITL", CHUNK_GAP})
+SHORTEST_GAP_MS = 0.05
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
@@ -90,10 +92,12 @@ def _measured(section: PassSection) -> float | None:
 
 
 def _quantiles(metric: str, raw: Mapping[str, Any], *, failures_as_slowest: bool = False) -> Quantiles:
+    median = _number(raw, "p50")
     return Quantiles(
         metric=metric,
         unit=str(raw.get("unit", "ms")),
         failures_as_slowest=failures_as_slowest,
+        in_bursts=median is not None and metric in BETWEEN_TOKENS and median < SHORTEST_GAP_MS,
         count=int(_number(raw, "count") or 0),
         **{name: _number(raw, name) for name in STATISTICS},
     )

@@ -11,9 +11,11 @@ from foreword.terms import Pass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreword.report.document import LengthSection
+    from foreword.report.document import LengthSection, RequestProof
 
 NOT_REPORTED = "not reported"
+NOT_MEASURABLE = "not measurable"
+IN_BURSTS = "most tokens came together with others, so the client saw no time between them"
 NBSP = "\u00a0"
 ROWS_SHOWN = 40
 
@@ -303,6 +305,14 @@ def change(quotient: float) -> str:
     rounded = round((quotient - 1) * 100, 1) + 0.0
     sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
     return f"{sign}{abs(rounded):.1f}{NBSP}%"
+
+
+def moved(proof: RequestProof | None, kind: Remainder, in_flight: int | None) -> str:
+    """Remark on requests that hit otherwise than predicted although the total is as predicted."""
+    other = proof is not None and proof.equal < proof.compared
+    if not other or kind is not Remainder.NONE or (in_flight or 1) < 2:  # noqa: PLR2004 - side by side
+        return ""
+    return "hits moved between requests in flight; their total is as predicted"
 
 
 LENGTHS_AS_PLANNED = "prompt tokens counted as planned"

@@ -23,7 +23,7 @@ NOTICES = {
     "INTERRUPTED": "The run did not end by itself; the report covers what was recorded before.",
     "LIMITED": "{missing:,} of {planned:,} requests of the {pass_name} pass have no result: the run was limited.",
     "METRICS_ABSENT": "No metrics of the server were collected; only answers can prove hits.",
-    "METRICS_INCOMPLETE": "The server does not report {names}.",
+    "METRICS_INCOMPLETE": "The server's metrics do not show {names}.",
     "METRICS_MISSING": "Metrics of an endpoint or rank were missing after the {pass_name} pass.",
     "NOT_SENT": "{missing:,} of {planned:,} requests of the {pass_name} pass have no result.",
     "NOT_WARM": (
@@ -46,6 +46,14 @@ NOTICES = {
     "SERVER_GONE": "The server refused one connection after the other, so the run ended before all was sent.",
     "RUN": "The run warned: {message}.",
 }
+
+METRICS_MISSED = {
+    "queries": "prompt tokens looked up in the cache",
+    "hits": "cached tokens served",
+    "prompt_tokens": "prompt tokens",
+    "preemptions": "preemptions",
+}
+"""Counters whose absence leaves something unproven, in words; others are shown where they exist."""
 
 ADVICE = {
     "BLOCK_SIZE_MISMATCH": "generate it again with block_size {reported}, or start the server with {planned}",

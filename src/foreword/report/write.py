@@ -30,6 +30,7 @@ class WrittenReport:
     document: ReportDocument
     html: Path
     json: Path
+    tables: tuple[Path, ...]
 
 
 def write_report(run_dir: Path, output: Path | None = None) -> WrittenReport:
@@ -52,4 +53,9 @@ def write_report(run_dir: Path, output: Path | None = None) -> WrittenReport:
         raise UsageError(
             f"{folder}: cannot write the report: {error.strerror}", advice="give --output a path"
         ) from error
-    return WrittenReport(document=document, html=folder / HTML_NAME, json=folder / JSON_NAME)
+    return WrittenReport(
+        document=document,
+        html=folder / HTML_NAME,
+        json=folder / JSON_NAME,
+        tables=(folder / REQUESTS_NAME, folder / GROUPS_NAME),
+    )

@@ -22,7 +22,10 @@ def test_a_report_is_written_beside_the_run(tmp_path: Path, capsys: pytest.Captu
 
     assert code == 0
     assert {path.name for path in (run / "report").iterdir()} == FILES
-    assert capsys.readouterr().out.splitlines()[-1] == f"report: {run / 'report' / 'prefix_cache_report.html'}"
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[-1] == f"report: {run / 'report' / 'prefix_cache_report.html'}"
+    others = ("prefix_cache_report.json", "requests.csv", "groups.csv")
+    assert lines[-4:-1] == [str(run / "report" / name) for name in others]
 
 
 def test_json_is_the_document_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

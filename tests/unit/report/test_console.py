@@ -44,7 +44,7 @@ def test_the_summary_names_open_causes_and_warnings(report_of: ReportOf) -> None
     text = printed(report_of(RunShape(residual_tokens=48)))
 
     assert "found: residual cache before the run" in text
-    assert text.splitlines()[-2].startswith("warning: The cache was not empty")
+    assert text.splitlines()[-1].startswith("warning: The cache was not empty")
 
 
 def test_group_names_are_not_markup(report_of: ReportOf) -> None:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from foreword.report.build import build_document, examine
 from foreword.report.html import render_html
+from foreword.report.load import load_record
 from tests.support.run_folder import RunShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foreword.report.document import ReportDocument
+    from tests.unit.report.conftest import MakeRun
 
     ReportOf = Callable[[RunShape], ReportDocument]
 
@@ -80,6 +83,43 @@ def test_passes_are_compared_without_claiming_a_cause(report_of: ReportOf) -> No
     assert "gained by hits" not in said
     assert share < 0
     assert f"ms, −{-share:.1f} %" in said
+
+
+def test_hits_that_only_moved_are_told(make_run: MakeRun) -> None:
+    """Two requests in flight that changed places in the cache: the total is as predicted, and the page says why."""
+    run = make_run(RunShape(in_flight=2))
+    path = run / "runtime/request_results.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[-1]["cached_tokens"] -= 16
+    rows[-2]["cached_tokens"] += 16
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    record = load_record(run)
+
+    said = visible(render_html(build_document(record, examine(record))))
+
+    assert "58 of 60" in said
+    assert "Hits moved between requests in flight; their total is as predicted." in said
+
+
+def test_tokens_that_come_together_have_no_time_between_them(make_run: MakeRun) -> None:
+    """A server that sends all tokens at once shows no time per token, and the page does not call it zero."""
+    run = make_run()
+    path = run / "runtime/performance_metrics.json"
+    figures = json.loads(path.read_text())
+    for name in ("TPOT", "ITL"):
+        figures["passes"][0][name] |= {"mean": 0.013, "p50": 0.0, "p90": 0.1}
+    path.write_text(json.dumps(figures))
+    record = load_record(run)
+
+    said = visible(render_html(build_document(record, examine(record))))
+
+    assert said.count("not measurable") == 10
+    assert "0.013" not in said
+
+
+def test_rates_that_are_the_same_are_shown_once(report_of: ReportOf) -> None:
+    """Without failures requests per second are one figure."""
+    assert "QPS" not in visible(render_html(report_of(RunShape())))
 
 
 def test_long_tables_are_cut_and_say_so(report_of: ReportOf) -> None:
