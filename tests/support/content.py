@@ -87,6 +87,33 @@ def strange_text(count: int = 1_500) -> Corpus:
     return Corpus("text", tuple(samples), "")
 
 
+_WHO = ("孩子", "医生", "记者", "警察", "老师", "司机", "农民", "画家", "邻居", "船长")
+_WHERE = ("在办公室", "在雨里", "在河边", "在山下的村子", "在图书馆", "在车站", "在厨房", "在海港")
+_WHAT = (
+    "描述两种语言",
+    "打开一封旧信",
+    "修理那台机器",
+    "寻找一把钥匙",
+    "讨论新的计划",
+    "忘记了红色的雨伞",
+    "画下那座石桥",
+)
+
+
+@cache
+def chinese_text(count: int = 200) -> Corpus:
+    """Paragraphs of 60 to 200 Chinese characters, in clauses and sentences, as a user's own text has them."""
+    chance = np.random.Generator(np.random.PCG64(3))
+    samples = []
+    for place in range(count):
+        text, length = "", int(chance.integers(60, 200))
+        while len(text) < length:
+            parts = (str(chance.choice(words)) for words in (_WHO, _WHERE, _WHAT))
+            text += "".join(parts) + str(chance.choice(list("，，。。！？；")))
+        samples.append(Sample(f"zh:{place}", text[:-1] + "。"))
+    return Corpus("text", tuple(samples), "")
+
+
 def random_words() -> Corpus:
     """The source without samples."""
     return load_corpus("random_tokens")

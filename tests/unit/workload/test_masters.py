@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from foreword.errors import ConstructionError, TokenizerError
 from foreword.workload.content import ContentOptions, ContentPlan, prepare
 from foreword.workload.tokens import Frame
 from foreword.workload.units import Corpus, Sample
-from tests.support.content import builtin_tokenizer, few_stories, random_words
+from tests.support.content import builtin_tokenizer, chinese_text, few_stories, random_words, text_of
 
 if TYPE_CHECKING:
     from foreword.workload.content import Composer
@@ -144,3 +146,109 @@ def test_groups_that_share_nothing_need_no_master() -> None:
 
     assert [len(prompt.ids) for prompt in composer.compose([0, 1])] == [50, 60]
     assert [len(master) for master in composer.masters.values()] == [0, 0]
+
+
+def _own_text(plan: ContentPlan, corpus: Corpus) -> tuple[Composer, int]:
+    """The composer, and how many tokens the corpus has."""
+    tokens = builtin_tokenizer().encode_batch([f"{sample.text}\n\n" for sample in corpus.samples])
+    return _prepared(plan, corpus), sum(map(len, tokens))
+
+
+def _strays(composer: Composer, shared: int) -> list[str]:
+    """Words in ASCII in Chinese masters, behind their first word."""
+    texts = [master.raw[: master.stops[shared - 1]].decode() for master in composer.masters.values()]
+    return [word for text in texts for word in re.findall(r"[A-Za-z]+", text)[1:]]
+
+
+def test_one_cut_a_group_leaves_samples_whole() -> None:
+    """Where all prompts of a group leave the master at one length, it is whole paragraphs up to the last one."""
+    corpus = chinese_text()
+    composer, _ = _own_text(_plan(4, block_size=16, prefix=2_048), corpus)
+    texts = {sample.text for sample in corpus.samples}
+
+    for master in composer.masters.values():
+        assert set(master.raw.decode().split("\n\n")[1:-1]) <= texts
+    assert _strays(composer, 2_048) == []
+
+
+def test_a_master_can_be_cut_wherever_a_request_leaves_it() -> None:
+    """At each planned length, and only these need it, text stops and goes on with a word."""
+    tokenizer = builtin_tokenizer()
+    lengths = np.arange(32, 1_600, 48)
+    plan = replace(
+        _plan(1, block_size=16, prefix=0),
+        group=np.zeros(len(lengths), np.int64),
+        input_len=lengths + 100,
+        prefix_len=lengths,
+    )
+    master = _prepared(plan, chinese_text()).masters["g0"]
+    after = tokenizer.encode("q and")[-1]
+
+    for length in lengths.tolist():
+        text, ids = master.raw[: master.stops[length - 1]].decode(), master.ids[:length].tolist()
+        assert tokenizer.encode(text) == ids
+        assert tokenizer.encode(f"{text} and") == [*ids, after]
+
+
+def test_samples_are_split_at_clauses_before_words_are_put_in() -> None:
+    """Chinese of two and three tokens a character, cut every 16 tokens: one stray word in 500 tokens at most."""
+    composer, _ = _own_text(_plan(4, block_size=16, prefix=2_048, every_cut=True), chinese_text())
+
+    assert len(_strays(composer, 2_048)) * 500 <= 4 * 2_048
+
+
+def test_what_is_left_of_a_split_sample_is_used() -> None:
+    """A master of nine tenths of the corpus, which can be cut every 16 tokens, repeats no sentence of it."""
+    corpus = chinese_text(40)
+    _, there = _own_text(_plan(1, block_size=16, prefix=16), corpus)
+    prefix = there * 9 // 10 // 16 * 16
+    composer = _prepared(_plan(1, block_size=16, prefix=prefix, every_cut=True), corpus_with_numbers(corpus))
+    numbers = re.findall(r"\d+", composer.masters["g0"].raw.decode())
+
+    assert len(composer.masters["g0"]) > prefix
+    assert len(numbers) == len(set(numbers)) > 100
+
+
+def corpus_with_numbers(corpus: Corpus) -> Corpus:
+    """The corpus with a number of its own in each clause."""
+    count = itertools.count(100)
+    samples = (
+        Sample(sample.name, re.sub("[，。！？；]", lambda mark: f"{next(count)}{mark[0]}", sample.text))
+        for sample in corpus.samples
+    )
+    return replace(corpus, samples=tuple(samples))
+
+
+def test_groups_share_samples_where_the_text_is_small_but_no_prompt_repeats_one() -> None:
+    """Masters of more tokens than the corpus has are built with a warning; each prompt has a paragraph once at most."""
+    corpus = chinese_text(60)
+    plan = replace(_plan(8, block_size=16, prefix=4_096), input_len=np.full(8, 9_000))
+    composer, there = _own_text(plan, corpus)
+
+    assert 9_000 < there < 8 * 4_096
+    warnings = composer.diagnostics["warnings"]
+    assert f"masters need {8 * 4_096} tokens, the text has {there}" in str(warnings)
+    for prompt in composer.compose(range(8)):
+        paragraphs = re.findall(r"[^\n]{40,}", text_of(prompt))
+        assert len(paragraphs) == len(set(paragraphs)) > 30
+
+
+def test_a_prompt_longer_than_the_text_is_refused_with_the_numbers() -> None:
+    """Masters fit, a prompt does not: the refusal says so before anything is composed."""
+    corpus = chinese_text(60)
+    plan = replace(_plan(2, block_size=16, prefix=4_096), input_len=np.full(2, 90_000))
+
+    with pytest.raises(
+        ConstructionError, match=r"^CORPUS_TOO_SMALL: the text has \d+ tokens, the longest prompt .* 89984 "
+    ):
+        _prepared(plan, corpus)
+
+
+def test_masters_begin_with_whole_words() -> None:
+    """A dozen groups begin with words of five letters and more, as they stand in running text."""
+    plan = replace(_plan(12, block_size=16, prefix=160), minimum_non_shared=16)
+
+    for master in _prepared(plan).masters.values():
+        first = master.raw.decode().split()[0]
+        assert re.fullmatch(r"[A-Z][a-z]{4,}", first)
+        assert 1 in {len(builtin_tokenizer().encode(f"q {word}")) - 1 for word in (first, first.lower())}

@@ -11,7 +11,7 @@ import pytest
 
 from foreword.errors import TokenizerError
 from foreword.workload.tokens import Family, Vocabulary
-from foreword.workload.vocabulary import proved_by_rule, read_lexicon, spans_joint
+from foreword.workload.vocabulary import long_words, proved_by_rule, read_lexicon, spans_joint, whole_starts
 from tests.support.content import builtin_tokenizer
 from tests.support.small_tokenizers import small_tokenizer
 
@@ -88,6 +88,20 @@ def test_a_tokenizer_that_splits_words_from_their_spaces_is_refused() -> None:
         read_lexicon(small_tokenizer("apart"))
 
     assert "completions_ids" in caught.value.advice
+
+
+def test_long_words_and_whole_starts_are_still_many() -> None:
+    """Without short words and fragments two words tell over a million requests apart, and hundreds of groups begin."""
+    tokenizer = builtin_tokenizer()
+    lexicon = read_lexicon(tokenizer)
+    words, starts = long_words(lexicon.words), whole_starts(lexicon.starts, tokenizer.pieces())
+
+    assert len(words) // 2 * len(words) > 2 * 1_000_000
+    assert len(starts) > 500
+    assert all(re.fullmatch(rb" [a-z]{4,14}", text) for text in words.texts)
+    assert set(words.texts) < set(lexicon.words.texts)
+    assert set(starts.texts) < set(lexicon.starts.texts)
+    assert all(tokenizer.encode(text.decode()) == [token] for token, text in zip(starts.ids, starts.texts, strict=True))
 
 
 def test_words_are_letters_with_a_space_before_them() -> None:
