@@ -78,7 +78,7 @@ def _walk(model: type[BaseModel], location: tuple[str | int, ...], *, unknown_ke
         last = unknown_key and index == len(location) - 1
         holders = [holder for holder in models if part in holder.model_fields]
         if isinstance(part, int) or last:
-            parts.append(str(part))
+            parts.append(str(part) if str(part).isprintable() else repr(part))
         elif holders:
             parts.append(part)
             models = [nested for holder in holders for nested in _models_in(holder.model_fields[part].annotation)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foreword.config.replay import (
     LruInstance,
@@ -203,3 +205,42 @@ def test_a_document_that_is_no_object_is_refused(root: object) -> None:
 def test_the_schema_knows_every_policy() -> None:
     """Editors can tell the four policies apart."""
     assert set(json_schema()["$defs"]) >= {"LruInstance", "LeafAwareLruInstance", "RandomLruInstance", "TtlInstance"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def places(node: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Paths of all members and entries below a JSON value."""
+    match node:
+        case dict():
+            steps: list[tuple[str | int, object]] = list(node.items())
+        case list():
+            steps = list(enumerate(node))
+        case _:
+            steps = []
+    return [(*path, step) for step, _ in steps] + [
+        deeper for step, below in steps for deeper in places(below, (*path, step))
+    ]
+
+
+def outcome(config: dict[str, Any]) -> str:
+    """What reading a config says."""
+    try:
+        ReplayConfig.from_document(config)
+    except ConfigError as error:
+        return str(error)
+    return "fine"
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(places(changed(["trace_replay"], {"write_delay_ns": 1}))), JSON, st.text(max_size=4))
+def test_no_json_makes_the_config_fail(path: tuple[str | int, ...], value: object, name: str) -> None:
+    """A config with any value anywhere, or any further member, is read or refused in one printable line."""
+    for place in (path, (*path[:-1], name)):
+        if isinstance(place[-1], str) == isinstance(path[-1], str):
+            assert outcome(changed(place, value)).isprintable()
