@@ -90,7 +90,7 @@ def _proof_lines(section: PassSection) -> list[Text]:
     ]
     lines.append(_request_line(text.LENGTHS_AS_PLANNED, section.length_proof))
     lines.append(_request_line(text.HITS_AS_PREDICTED, section.hit_proof))
-    remark = text.moved(section.hit_proof, section.ladder.remainder, section.ladder.max_in_flight)
+    remark = text.moved(section.hit_proof, section.ladder.remainder, in_flight=section.ladder.max_in_flight)
     if remark:
         lines[-1].append(f"; {remark}")
     return lines

@@ -307,7 +307,7 @@ def change(quotient: float) -> str:
     return f"{sign}{abs(rounded):.1f}{NBSP}%"
 
 
-def moved(proof: RequestProof | None, kind: Remainder, in_flight: int | None) -> str:
+def moved(proof: RequestProof | None, kind: Remainder, *, in_flight: int | None) -> str:
     """Remark on requests that hit otherwise than predicted although the total is as predicted."""
     other = proof is not None and proof.equal < proof.compared
     if not other or kind is not Remainder.NONE or (in_flight or 1) < 2:  # noqa: PLR2004 - side by side
