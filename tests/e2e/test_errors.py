@@ -70,6 +70,9 @@ def test_an_unreachable_target_still_gives_the_nearest_data_set(
     assert report["suggestions"]
     assert all(item["max_reachable_hit_ratio"] > report["max_reachable_hit_ratio"] for item in report["suggestions"])
     assert main(["validate", "--dataset", str(dataset)]) == 0
+    told = capsys.readouterr()
+    assert "VALID" in told.out
+    assert "warning: the data set misses its target (TARGET_UNREACHABLE): " in told.err
 
 
 def test_a_suggestion_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def test_a_run_ends_with_a_summary(tmp_path: Path) -> None:
         done = run(tmp_path, "--url", url, "--metrics-url", f"{url}/metrics")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "cold            5       0    0.2500    0.2500       0.2500" in done.stdout
+    assert "cold            5       0   25.00 %   25.00 %      25.00 %" in done.stdout
     assert done.stdout.rstrip().endswith("run folder: outputs/run_001")
 
 
@@ -99,6 +99,19 @@ def test_every_request_fails(tmp_path: Path) -> None:
     assert [row.error_kind for row in read_rows(tmp_path / "outputs/run_001/runtime/request_results.jsonl")] == [
         "http"
     ] * 5
+
+
+def test_a_data_set_that_misses_its_target_is_said(tmp_path: Path) -> None:
+    """A whole data set of another ratio than was asked for is sent, with one line about it."""
+    theory = {"validation_status": "FAIL", "reason": "GRANULARITY", "designed_hit_ratio": 0.25, "target_hit_ratio": 0.9}
+    dataset = write_dataset(tmp_path / "dataset", theoretical_result=theory)
+    with served(FakeOpenAI()) as url:
+        done = run(tmp_path, "--url", url, "--mode", "cold", dataset=dataset)
+
+    assert done.returncode == 0
+    assert done.stderr == (
+        "warning: the data set misses its target (GRANULARITY): 25.00 % is designed for a target of 90.00 %\n"
+    )
 
 
 def test_some_requests_fail(tmp_path: Path) -> None:

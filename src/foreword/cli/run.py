@@ -136,7 +136,7 @@ def _pass_line(one: PassOutcome) -> str:
 
 
 def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None else f"{value * 100:.2f} %"
 
 
 def _run_and_tell(spec: RunSpec, *, json: bool) -> int:

@@ -32,6 +32,7 @@ class Counted:
     cached_tokens: int = 0
     reported: bool = False
     begun_s: float = 0.0
+    said: int = 0
 
     def add(self, row: RequestRow) -> None:
         """Count one request."""
@@ -45,7 +46,9 @@ class Counted:
     def text(self, now_s: float) -> str:
         """Figures in words."""
         rate = self.done / max(now_s - self.begun_s, 1e-9)
-        hits = f"hit ratio {self.cached_tokens / self.prompt_tokens:.4f}" if self.reported else "hits not reported"
+        hits = (
+            f"hit ratio {self.cached_tokens / self.prompt_tokens * 100:.2f} %" if self.reported else "hits not reported"
+        )
         return f"{rate:.1f} req/s, {hits}, {self.failed} failed"
 
 
@@ -67,11 +70,13 @@ class RunProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_pass()
         if self._bar is not None:
             self._bar.stop()
 
     def start_pass(self, name: Pass, total: int | None) -> None:
-        """Begin to count a pass."""
+        """Begin to count a pass; the one before is over."""
+        self._end_pass()
         now_s = time.monotonic()
         self._counted, self._said_s = Counted(name.value, total, begun_s=now_s), now_s
         if self._bar is not None:
@@ -85,8 +90,18 @@ class RunProgress:
             self._bar.update(self._task, completed=counted.done, figures=counted.text(now_s))
         elif now_s - self._said_s >= LINE_EVERY_S:
             self._said_s = now_s
-            of = f"/{counted.total}" if counted.total is not None else ""
-            self._say(f"{counted.name}: {counted.done}{of} requests, {counted.text(now_s)}")
+            self._say_figures(now_s)
+
+    def _end_pass(self) -> None:
+        """Say how a pass ended whose lines stopped before its end."""
+        if self._bar is None and 0 < self._counted.said < self._counted.done:
+            self._say_figures(time.monotonic())
+
+    def _say_figures(self, now_s: float) -> None:
+        counted = self._counted
+        counted.said = counted.done
+        of = f"/{counted.total}" if counted.total is not None else ""
+        self._say(f"{counted.name}: {counted.done}{of} requests, {counted.text(now_s)}")
 
     def warn(self, text: str) -> None:
         """Write a warning."""

@@ -23,6 +23,7 @@ def validate(
     """Re-encode every prompt, replay its blocks and check every stated number."""
     from foreword import flow
     from foreword.cli.progress import counted
+    from foreword.store.requests import missed_target, read_manifest
 
     with counted("validating", "requests", quiet=json) as progress:
         found = flow.validate(dataset, tokenizer=tokenizer, corpus=corpus, progress=progress)
@@ -34,4 +35,7 @@ def validate(
     if len(found.problems) > _SHOWN:
         print(f"foreword: and {len(found.problems) - _SHOWN:,} more problems", file=sys.stderr)
     print(found.summary())
+    missed = None if found.problems else missed_target(read_manifest(dataset).raw)
+    if missed:
+        print(f"warning: {missed}", file=sys.stderr)
     return found.exit_code

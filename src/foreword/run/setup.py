@@ -15,7 +15,7 @@ from foreword.run.scrape import Scraper
 from foreword.run.spec import PASSES, Isolation, RunSpec
 from foreword.run.targets import ONE_URL_PER_RANK, Router, parse_metrics_url, parse_target, route
 from foreword.run.worker import Sending
-from foreword.store.requests import RunManifest, SendRequest, read_manifest, read_requests
+from foreword.store.requests import RunManifest, SendRequest, missed_target, read_manifest, read_requests
 from foreword.store.runs import check_output
 from foreword.terms import ExecutionMode
 
@@ -151,6 +151,9 @@ def first_warnings(setup: Setup) -> list[str]:
             f"the server matches blocks of {facts.block_size} tokens, "
             f"but the data set is planned for blocks of {manifest.block_size}"
         )
+    missed = missed_target(manifest.raw)
+    if missed:
+        told.append(missed)
     longest, room = manifest.longest_prompt, facts.max_model_len
     if longest is not None and room is not None and longest >= room:
         told.append(f"the longest prompt has {longest} tokens, but the model's context ends at {room}")

@@ -62,9 +62,16 @@ def _split(url: str, option: str) -> SplitResult:
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         valid = False
+    if not valid and "://" not in url:
+        raise UsageError(f"{option} {_shown(url)} has no scheme", advice="write http:// or https:// before the host")
     if not valid:
-        raise UsageError(f"{option} takes http://host:port, not what was given")
+        raise UsageError(f"{option} takes http://host:port, not {_shown(url)}")
     return parts
+
+
+def _shown(url: str) -> str:
+    """What was given in place of an address, unless it may hold a user, a password or a key."""
+    return "(not shown)" if set("@?#") & set(url) else url
 
 
 @dataclass(frozen=True, slots=True)

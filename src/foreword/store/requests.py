@@ -21,10 +21,10 @@ from foreword.store.rows import (
     SentWarmupRow,
     read_document,
 )
-from foreword.terms import Engine, ExecutionMode, PromptFormat
+from foreword.terms import Engine, ExecutionMode, PromptFormat, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -81,6 +81,18 @@ def read_manifest(dataset: Path) -> RunManifest:
         raise DataError(f"{path} says that the data set is {raw['state']}", advice="generate it again")
     _check_sizes(dataset, raw)
     return manifest
+
+
+def missed_target(manifest: Mapping[str, Any]) -> str | None:
+    """That a data set misses its target, where its manifest says so: it is whole, but not what was asked for."""
+    theory = manifest.get("theoretical_result")
+    if not isinstance(theory, dict) or theory.get("validation_status") != Status.FAIL:
+        return None
+    designed, target = (theory.get(name) for name in ("designed_hit_ratio", "target_hit_ratio"))
+    told = f"the data set misses its target ({theory.get('reason', 'FAIL')})"
+    if not isinstance(designed, (int, float)) or not isinstance(target, (int, float)):
+        return told
+    return f"{told}: {designed * 100:.2f} % is designed for a target of {target * 100:.2f} %"
 
 
 class _Lengths(msgspec.Struct):

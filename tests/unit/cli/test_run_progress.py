@@ -44,7 +44,22 @@ def test_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
             now_s += 2.0
             progress.advance(row(ok=ok))
 
-    assert file.getvalue() == "cold: 3/40 requests, 0.5 req/s, hit ratio 0.2500, 1 failed\n"
+    assert file.getvalue() == "cold: 3/40 requests, 0.5 req/s, hit ratio 25.00 %, 1 failed\n"
+
+
+def test_a_pass_that_had_lines_ends_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last line of a pass counts all of its requests; a pass without lines stays silent."""
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    file = io.StringIO()
+    with RunProgress(file) as progress:
+        for name, step_s in ((Pass.COLD, 4.0), (Pass.HOT, 1.0)):
+            progress.start_pass(name, 3)
+            for _ in range(3):
+                now_s += step_s
+                progress.advance(row())
+
+    assert [line.split(",")[0] for line in file.getvalue().splitlines()] == ["cold: 2/3 requests", "cold: 3/3 requests"]
 
 
 def test_hits_that_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,4 +99,4 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     shown = capfd.readouterr().err
     assert "warning: [residual] cache" in shown
     assert "2/2" in shown
-    assert "hit ratio 0.2500, 0 failed" in shown
+    assert "hit ratio 25.00 %, 0 failed" in shown

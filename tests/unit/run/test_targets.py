@@ -56,11 +56,18 @@ def test_an_address_that_does_not_fit(url: str, prompt_format: PromptFormat) -> 
 
 
 def test_credentials_of_a_bad_address_are_not_repeated() -> None:
-    """The message names the option, not what was typed."""
-    with pytest.raises(UsageError) as failure:
-        parse_target("http://me:secret@h/v1/chat/completions", TEXT)
+    """The message repeats an address only where nothing in it can be private."""
+    for url in ("http://me:secret@h/v1/chat/completions", "me:secret@h:80", "ftp://h?key=secret", "h:80#secret"):
+        with pytest.raises(UsageError) as failure:
+            parse_target(url, TEXT)
 
-    assert "secret" not in str(failure.value)
+        assert "secret" not in str(failure.value)
+
+
+def test_an_address_without_a_scheme_is_shown_with_what_is_missing() -> None:
+    """What was typed and what to write before it, in one line."""
+    with pytest.raises(UsageError, match=r"--url 127\.0\.0\.1:28801 has no scheme \(write http:// or https://"):
+        parse_target("127.0.0.1:28801", TEXT)
 
 
 def test_a_metrics_address_without_a_path() -> None:
