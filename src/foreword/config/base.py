@@ -45,10 +45,12 @@ def _config_error(problem: ErrorDetails, *, root: str, model: type[BaseModel]) -
             return ConfigError(f"{path}: unknown key", field=path, advice=_nearest(parts[-1], known))
         case "missing":
             return ConfigError(f"{path}: required, but not given", field=path)
-        case "union_tag_not_found":
-            discriminator = problem["ctx"]["discriminator"].strip("'")
-            path = f"{path}.{discriminator}"
-            return ConfigError(f"{path}: required, but not given", field=path)
+        case "union_tag_not_found" | "union_tag_invalid" as kind:
+            path = ".".join([path, problem["ctx"]["discriminator"].strip("'")])
+            if kind == "union_tag_not_found":
+                return ConfigError(f"{path}: required, but not given", field=path)
+            reason = f"must be one of {problem['ctx']['expected_tags']}"
+            return ConfigError(f"{path}: {reason}{_shown(problem['ctx']['tag'])}", field=path)
         case _:
             reason = problem["msg"].removeprefix("Value error, ")
             return ConfigError(f"{path}: {reason}{_shown(problem['input'])}", field=path)

@@ -89,7 +89,7 @@ def test_every_law_of_the_rfc_is_read(law: dict[str, Any]) -> None:
         ({"mode": "explicit", "values": [True]}, ".values.0", "integer"),
         ({"mode": "fixed"}, ".value", "required"),
         ({"value": 5}, ".mode", "required"),
-        ({"mode": "normal"}, "", "'normal'"),
+        ({"mode": "normal"}, ".mode", "'normal'"),
     ],
 )
 def test_an_illegal_law_is_refused_with_its_reason(law: dict[str, Any], path: str, words: str) -> None:
