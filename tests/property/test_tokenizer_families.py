@@ -19,6 +19,7 @@ from foreword.workload.vocabulary import read_lexicon
 from tests.support.content import (
     as_seen,
     builtin_tokenizer,
+    chinese_text,
     few_stories,
     planned_hits,
     problems,
@@ -45,6 +46,8 @@ def _corpus(source: str) -> Corpus:
             return random_words()
         case "strange":
             return strange_text()
+        case "own zh":
+            return chinese_text(600)
         case "zh" | "mixed":
             return few_stories(source, 1_500)
         case _:
@@ -78,6 +81,21 @@ def test_every_family_gives_exact_prompts(name: str, block_size: int, source: st
 def test_a_thousand_built_in_prompts_are_exact(block_size: int, source: str) -> None:
     """The default tokenizer with each text and block size."""
     _check(builtin_tokenizer(), _corpus(source), block_size=block_size, count=1_000)
+
+
+@pytest.mark.parametrize("block_size", [16, 128])
+def test_prompts_of_a_users_chinese_text_are_exact(block_size: int) -> None:
+    """Characters of two and three tokens, masters put together from clauses."""
+    _check(builtin_tokenizer(), _corpus("own zh"), block_size=block_size, count=1_000)
+
+
+@pytest.mark.tokenizers
+@pytest.mark.parametrize("name", REAL)
+def test_real_tokenizers_give_exact_prompts_of_a_users_chinese_text(
+    name: str, tokenizer_file: Callable[[str], Path]
+) -> None:
+    """The same text with one token a character, more, and less."""
+    _check(_real(str(tokenizer_file(name))), _corpus("own zh"), block_size=16, count=500)
 
 
 @pytest.mark.parametrize("block_size", [1, 16])

@@ -29,7 +29,7 @@ _SHORT_STORY = 40
 _VARIED_STORIES = 8_192
 _FEWEST_STORIES = 1_024
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_SENTENCE = re.compile(r"(?<=[.!?。！？\n])\s*")
+_SENTENCE = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])(?![。！？”’」』）\s])|(?<=\S)(?=\n)")
 
 
 def load_corpus(
@@ -174,11 +174,11 @@ def _shortened(paragraph: str) -> Iterator[str]:
         for start in range(0, len(sentence), _LONGEST_SAMPLE):
             piece = sentence[start : start + _LONGEST_SAMPLE]
             if run and len(run) + len(piece) >= _LONGEST_SAMPLE:
-                yield run
+                yield run.strip()
                 run = ""
-            run = f"{run} {piece}" if run else piece
+            run += piece
     if run.strip():
-        yield run
+        yield run.strip()
 
 
 def _digest(samples: Iterable[Sample]) -> str:

@@ -115,6 +115,19 @@ def test_long_paragraphs_are_split_at_sentences(tmp_path: Path) -> None:
     assert " ".join(sample.text for sample in samples) == " ".join(sentences)
 
 
+def test_splitting_a_long_paragraph_puts_nothing_into_it(tmp_path: Path) -> None:
+    """Chinese sentences get no spaces between them, and numbers with a point stay whole."""
+    text = "".join(f"第{number}天的气温是{number}.5度。" for number in range(400))
+    path = tmp_path / "zh.txt"
+    path.write_text(text, encoding="utf-8")
+
+    samples = load_corpus("text", path=str(path)).samples
+
+    assert len(samples) > 2
+    assert "".join(sample.text for sample in samples) == text
+    assert all(sample.text.endswith("度。") for sample in samples)
+
+
 def test_a_folder_is_read_in_order_of_name(tmp_path: Path) -> None:
     """Whatever the disk's order, the samples and their digest are the same; other files are left alone."""
     (tmp_path / "b.txt").write_text("second", encoding="utf-8")
