@@ -79,7 +79,8 @@ def _cache_document(
 ) -> dict[str, object]:
     detection = setup.facts.detection
     spans = {record.name: (record.before.at_ns, record.after.at_ns) for record in records}
-    pages = [page for record in records for page in record.after.pages if page is not None]
+    seen = (page for record in records for page in (*record.before.pages, *record.after.pages))
+    pages = [page for page in seen if page is not None]
     return {
         "engine": {
             "name": detection.profile.name,

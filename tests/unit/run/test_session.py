@@ -11,7 +11,7 @@ from aiohttp.web import json_response
 
 from foreword.errors import DataError, ServerError, UsageError
 from foreword.run.session import run_dataset
-from foreword.run.spec import RunSpec, Silent
+from foreword.run.spec import Isolation, RunSpec, Silent
 from foreword.terms import ExecutionMode, Pass
 from tests.support.fake_openai import FakeOpenAI, serving
 from tests.support.run_data import (
@@ -294,6 +294,21 @@ async def test_a_restart_in_the_middle_is_noticed(tmp_path: Path) -> None:
     counted = load_run(outcome.folder).prefix_cache["passes"][0]
     assert (counted["queries_delta"], counted["hits_delta"]) == (52, 20)
     assert counted["restarts"] != []
+
+
+async def test_a_page_that_is_gone_after_a_pass_was_there_before(tmp_path: Path) -> None:
+    """A server that stops showing its page is said to have lost it, not to lack the counters on it."""
+    server = FakeOpenAI()
+
+    async def answer(fake: FakeOpenAI, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        fake.metrics = "missing"
+        return await fake.stream(request, body)
+
+    server.answer = answer
+    outcome = await make_run(server, tmp_path, mode=COLD, isolation=Isolation.NONE)
+
+    assert any("were gone after it" in warning for warning in outcome.warnings)
+    assert not {"queries", "hits"} & set(load_run(outcome.folder).prefix_cache["absent"])
 
 
 async def test_a_page_that_counts_nothing_we_know(tmp_path: Path) -> None:
