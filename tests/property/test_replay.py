@@ -14,22 +14,12 @@ from foreword.simulate.columns import columns
 from foreword.simulate.replay import Replay
 from foreword.simulate.schedule import in_order
 from foreword.simulate.summary import TraceFacts, summarise
-from tests.support.replaying import BYTES_PER_BLOCK, document, group, instance, mixed_rows, replayed, row_hits
+from tests.support.replaying import BYTES_PER_BLOCK, configs, document, group, instance, mixed_rows, replayed, row_hits
 
 if TYPE_CHECKING:
     from foreword.trace.schema import TraceRow
 
 FACTS = TraceFacts(0, 0, {})
-
-
-POLICIES: list[dict[str, Any]] = [
-    {"policy": "lru"},
-    {"policy": "lru", "shard_count": 3, "sample_times": 2, "eviction_amplification_factor": 1.7},
-    {"policy": "random_lru", "sample_rate": 0.5},
-    {"policy": "leaf_aware_lru"},
-    {"policy": "ttl"},
-    {"policy": "ttl", "fallback_on_pressure": False},
-]
 
 
 class NaiveLru:
@@ -135,36 +125,6 @@ def test_blocks_live_as_long_as_their_ttl_says(rows: list[TraceRow], default_s: 
             dies |= {path: (now + dies[path][1], dies[path][1]) for path in hits if refresh}
 
     assert row_hits(replayed(config, rows)) == expected
-
-
-@st.composite
-def configs(draw: st.DrawFn, *, names: str = "ab") -> dict[str, Any]:
-    """Any policy mix, mode, batch, tier set, edge and switch; all instances in one group."""
-    policies = st.sampled_from(POLICIES)
-    sizes = st.one_of(st.integers(0, 8), st.none())
-    modes = st.sampled_from(["write_through", "cascading", "write_through_selective"])
-    edge = st.fixed_dictionaries(
-        {"write_mode": modes, "access_propagation_enabled": st.booleans(), "promote_enabled": st.booleans()}
-    )
-    tiers = draw(st.lists(sizes, max_size=3))
-    flows = [{"from_tier": f"t{i}", "to_tier": f"t{i + 1}", **draw(edge)} for i in range(len(tiers) - 1)]
-    pool = group(
-        draw(sizes),
-        tiers=tiers,
-        instances=[instance(name, **draw(policies)) for name in names],
-        strategy={"selective_write_threshold": draw(st.integers(1, 2)), "tier_flows": flows},
-        default_block_ttl_seconds=draw(st.sampled_from([0, -1, 1])),
-        ttl_refresh_on_read=draw(st.booleans()),
-    )
-    return document(
-        pool,
-        mode=draw(st.integers(1, 3)),
-        batch=draw(st.integers(1, 4)),
-        write_delay_ns=draw(st.integers(1, 900)),
-        touch_order=draw(st.sampled_from(["head_first", "tail_first"])),
-        write_refresh=draw(st.booleans()),
-        block_mask_semantics=draw(st.sampled_from(["simulated", "trusted"])),
-    )
 
 
 def state_of(replay: Replay) -> dict[str, Any]:

@@ -24,6 +24,17 @@ PATHS = st.text(LETTERS, max_size=5)
 SIZES = st.integers(0, 7)
 
 
+POLICIES: list[dict[str, Any]] = [
+    {"policy": "lru"},
+    {"policy": "lru", "shard_count": 3, "sample_times": 2, "eviction_amplification_factor": 1.7},
+    {"policy": "random_lru", "sample_rate": 0.5},
+    {"policy": "leaf_aware_lru"},
+    {"policy": "ttl"},
+    {"policy": "ttl", "fallback_on_pressure": False},
+]
+"""Each policy, with parameters that make a difference."""
+
+
 def gigabytes(blocks: int | None) -> float:
     """A capacity of so many blocks; ``None`` is unlimited."""
     return -1 if blocks is None else blocks * BYTES_PER_BLOCK / 2**30
@@ -133,3 +144,33 @@ def mixed_rows(draw: st.DrawFn, *, names: str = "a", largest: int = 40) -> list[
         ttl_us = draw(st.sampled_from([0, 0, 0, 1, -1]))
         rows.append(row(kind, draw(PATHS), at=now, name=draw(st.sampled_from(names)), mask=mask, ttl_us=ttl_us))
     return rows
+
+
+@st.composite
+def configs(draw: st.DrawFn, *, names: str = "ab") -> dict[str, Any]:
+    """Any policy mix, mode, batch, tier set, edge and switch; all instances in one group."""
+    policies = st.sampled_from(POLICIES)
+    sizes = st.one_of(st.integers(0, 8), st.none())
+    modes = st.sampled_from(["write_through", "cascading", "write_through_selective"])
+    edge = st.fixed_dictionaries(
+        {"write_mode": modes, "access_propagation_enabled": st.booleans(), "promote_enabled": st.booleans()}
+    )
+    tiers = draw(st.lists(sizes, max_size=3))
+    flows = [{"from_tier": f"t{i}", "to_tier": f"t{i + 1}", **draw(edge)} for i in range(len(tiers) - 1)]
+    pool = group(
+        draw(sizes),
+        tiers=tiers,
+        instances=[instance(name, **draw(policies)) for name in names],
+        strategy={"selective_write_threshold": draw(st.integers(1, 2)), "tier_flows": flows},
+        default_block_ttl_seconds=draw(st.sampled_from([0, -1, 1])),
+        ttl_refresh_on_read=draw(st.booleans()),
+    )
+    return document(
+        pool,
+        mode=draw(st.integers(1, 3)),
+        batch=draw(st.integers(1, 4)),
+        write_delay_ns=draw(st.integers(1, 900)),
+        touch_order=draw(st.sampled_from(["head_first", "tail_first"])),
+        write_refresh=draw(st.booleans()),
+        block_mask_semantics=draw(st.sampled_from(["simulated", "trusted"])),
+    )
