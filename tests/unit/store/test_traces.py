@@ -32,7 +32,7 @@ def load(path: Path | str, *, skip_errors: bool = False) -> LoadedTrace:
 @pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst"])
 def test_compressed_traces_are_read_as_they_are(name: str, tmp_path: Path) -> None:
     """Plain, gzip and zstd hold the same rows; two members behind each other are one trace."""
-    packed = {".jsonl": GOOD, ".gz": gzip.compress(GOOD), ".zst": zstandard.compress(GOOD)}[(tmp_path / name).suffix]
+    packed = {".jsonl": GOOD, ".gz": gzip.compress(GOOD, mtime=0), ".zst": zstandard.compress(GOOD)}[(tmp_path / name).suffix]
     (tmp_path / name).write_bytes(packed + packed)
 
     assert [row.line for row in load(tmp_path / name).rows] == [1, 2]
@@ -98,8 +98,8 @@ def test_a_trace_without_rows_is_an_error(content: bytes, tmp_path: Path) -> Non
     ("name", "content"),
     [
         ("t.gz", GOOD),
-        ("t.gz", gzip.compress(GOOD)[:-9]),
-        ("t.gz", gzip.compress(GOOD)[:20] + b"x" * 30),
+        ("t.gz", gzip.compress(GOOD, mtime=0)[:-9]),
+        ("t.gz", gzip.compress(GOOD, mtime=0)[:20] + b"x" * 30),
         ("t.zst", GOOD),
         ("t.jsonl/x", None),
     ],
