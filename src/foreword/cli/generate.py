@@ -53,6 +53,6 @@ def _proof_line(report: dict[str, dict[str, int | str]]) -> str:
     proof = report["reencode"]
     if proof["level"] == "ids":
         return "\n  proof             prompts of token ids: lengths, shared prefixes and first private blocks checked"
-    joints = f"{proof['checked']:,} joints and " if proof["level"] == "window" else ""
+    joints = f"{proof['windows']:,} joints and " if proof["level"] == "window" else ""
     full = f"{proof['checked_full']:,} prompts encoded again in full"
     return f"\n  proof             {joints}{full}, {proof['wrong']:,} wrong"

@@ -120,7 +120,7 @@ def write_dataset(
     collisions = _check_unique(design, first, summary)
     design = replace(design, warnings=(*design.warnings, *first.facts["content"].get("warnings", ())))
     checks = {
-        "reencode": _reencode(first.facts["proof_level"], summary.proof),
+        "reencode": _reencode(first.facts["proof_level"], summary.proof, count=len(design.order)),
         "collisions": collisions,
         "laws": _laws(design, collisions),
     }
@@ -217,11 +217,12 @@ def _repeated(keys: IntArray, *, among: IntArray) -> IntArray:
     return np.flatnonzero(np.isin(among, values[counts > 1]))
 
 
-def _reencode(level: str, proof: ProofCounts) -> dict[str, Any]:
-    """How the prompts were proved; prompts of ids have nothing to encode."""
+def _reencode(level: str, proof: ProofCounts, *, count: int) -> dict[str, Any]:
+    """How the prompts were proved: each by its windows or in full; prompts of ids have nothing to encode."""
     return {
         "level": level,
-        "checked": proof.full if level != "window" else proof.windows,
+        "checked": proof.full if level != "window" else count,
+        "windows": proof.windows,
         "checked_full": proof.full,
         "wrong": proof.wrong,
     }

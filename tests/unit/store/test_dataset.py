@@ -128,5 +128,6 @@ def test_the_level_of_proof_is_stated(changes: dict[str, Any], proof: Any, level
     found = made.report["reencode"]
     assert (found["level"], found["wrong"]) == (level, 0)
     assert found == made.manifest["reencode"]
-    least, most = {"ids": (0, 0), "full": (40, 40), "window": (40, 80)}[level]
-    assert least <= found["checked"] <= most, "a prompt has one window, and one more where its last sample is cut"
+    assert found["checked"] == {"ids": 0, "full": 40, "window": 40}[level]
+    least, most = (40, 80) if level == "window" else (0, 0)
+    assert least <= found["windows"] <= most, "a prompt has one window, and one more where its last sample is cut"
