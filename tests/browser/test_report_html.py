@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SHAPES = {
-    "serial": (RunShape(), 6),
-    "compare": (RunShape(mode="compare", in_flight=4, lost_visibility=True, fails=lambda at: at == 7), 10),
-    "nothing reported": (RunShape(usage=False, counters=False), 4),
+    "serial": (RunShape(), 7),
+    "compare": (RunShape(mode="compare", in_flight=4, lost_visibility=True, fails=lambda at: at == 7), 12),
+    "nothing reported": (RunShape(usage=False, counters=False), 5),
     "all failed": (RunShape(fails=lambda _at: True), 4),
 }
 
@@ -75,7 +75,7 @@ async def test_a_report_follows_its_reader(tmp_path: Path, address: str) -> None
     assert light["paper"] != dark["paper"]
     assert light["strokes"] != dark["strokes"]
     assert len(printed["data"]) > 20_000
-    assert len(on_paper) == 10
+    assert len(on_paper) == 12
     assert min(on_paper) > 1000
 
 

@@ -89,6 +89,7 @@ def _pass_section(evidence: Evidence, ladder: Ladder, designed: Pass) -> PassSec
         cumulative=series.cumulative(evidence),
         pairs=series.pairs(evidence),
         ttft_by_computed=computed,
+        ttft_by_share=series.ttft_by_share(evidence),
         computed_is_predicted=predicted,
     )
 

@@ -34,7 +34,7 @@ class Chart:
 
 def pass_charts(section: PassSection) -> tuple[Chart, ...]:
     """Charts of one pass."""
-    return tuple(chart(section) for chart in (cumulative_chart, pair_chart, ttft_chart, usage_chart))
+    return tuple(chart(section) for chart in (cumulative_chart, pair_chart, ttft_chart, share_chart, usage_chart))
 
 
 def plan_charts(document: ReportDocument) -> tuple[Chart, ...]:
@@ -86,15 +86,21 @@ def ttft_chart(section: PassSection) -> Chart:
     if not bins:
         return Chart(key, text.CHART_TTFT, caption, None)
     labels = [f"{_range(one.low, one.high)}\n({one.requests:,})" for one in bins]
-    option = _axes(x=text.AXIS_COMPUTED, y=text.AXIS_TTFT, categories=labels) | {
-        "legend": _legend(),
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "series": [
-            _bars("P50", "$designed", [one.p50_ms for one in bins]),
-            _bars("P90", "$soft", [one.p90_ms for one in bins]),
-        ],
-    }
+    option = _axes(x=text.AXIS_COMPUTED, y=text.AXIS_TTFT, categories=labels)
+    option |= _quantile_bars([one.p50_ms for one in bins], [one.p90_ms for one in bins])
     return Chart(key, text.CHART_TTFT, caption, option)
+
+
+def share_chart(section: PassSection) -> Chart:
+    """TTFT by the share of the prompt that came from the cache."""
+    key, bins = f"share-{section.pass_name}", section.ttft_by_share
+    caption = text.CAPTION_SHARE_PREDICTED if section.computed_is_predicted else text.CAPTION_SHARE
+    if not bins:
+        return Chart(key, text.CHART_SHARE, caption, None)
+    labels = [f"{one.low * 100:.0f}-{one.high * 100:.0f} %\n({one.requests:,})" for one in bins]
+    option = _axes(x=text.AXIS_HIT_SHARE, y=text.AXIS_TTFT_SCALED, categories=labels)
+    option |= _quantile_bars([one.p50_ms_per_1000_tokens for one in bins], [one.p90_ms_per_1000_tokens for one in bins])
+    return Chart(key, text.CHART_SHARE, caption, option)
 
 
 def usage_chart(section: PassSection) -> Chart:
@@ -201,6 +207,15 @@ def _bars(name: str, colour: str, values: Sequence[float]) -> Option:
 def _dots(name: str, colour: str, rows: Sequence[Sequence[int]]) -> Option:
     style = {"color": colour, "opacity": 0.65}
     return {"type": "scatter", "name": name, "data": [list(row) for row in rows], "symbolSize": 6, "itemStyle": style}
+
+
+def _quantile_bars(p50: Sequence[float], p90: Sequence[float]) -> Option:
+    """Two bars a category, with their legend and tooltip."""
+    return {
+        "legend": _legend(),
+        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
+        "series": [_bars("P50", "$designed", p50), _bars("P90", "$soft", p90)],
+    }
 
 
 def _range(low: int, high: int) -> str:

@@ -310,6 +310,16 @@ class UsageSeries(Model):
     usage: tuple[float, ...]
 
 
+class ShareBin(Model):
+    """TTFT over 1,000 prompt tokens of requests whose hit share lies in ``[low, high)``, the last bin closed."""
+
+    low: float
+    high: float
+    requests: int
+    p50_ms_per_1000_tokens: float
+    p90_ms_per_1000_tokens: float
+
+
 class PassSection(Model):
     """Everything about one pass over the data set."""
 
@@ -330,6 +340,7 @@ class PassSection(Model):
     cumulative: CumulativeSeries
     pairs: PairSeries | None
     ttft_by_computed: tuple[ComputedBin, ...]
+    ttft_by_share: tuple[ShareBin, ...]
     computed_is_predicted: bool
 
 

@@ -12,20 +12,27 @@ from foreword.report.document import (
     LaneWatermark,
     LengthSection,
     PairSeries,
+    ShareBin,
     UsageSeries,
     WatermarkSection,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
     from foreword.report.evidence import Evidence
     from foreword.report.records import PlanArrays
-    from foreword.terms import IntArray
+    from foreword.terms import BoolArray, IntArray
 
 CURVE_POINTS = 400
 PAIRS_SHOWN = 5_000
 LANES_SHOWN = 8
 LENGTH_BINS = 24
 COMPUTED_BINS = 10
+SHARE_BINS = 10
+SCALE_TOKENS = 1_000
 
 
 def cumulative(evidence: Evidence) -> CumulativeSeries:
@@ -70,28 +77,52 @@ def ttft_by_computed(evidence: Evidence) -> tuple[tuple[ComputedBin, ...], bool]
 
     Prompts of every length stand side by side: what takes time is the rest of a prompt, whatever share of it was hit.
     """
-    ttft = evidence.results.ttft_ms
-    predicted = not (evidence.results.ok & evidence.hits_reported).any()
-    hits = evidence.predicted if predicted else evidence.results.cached_tokens
-    known = ~np.isnan(ttft) & (predicted | evidence.hits_reported)
+    known, hits, predicted = _hits_for_ttft(evidence)
     if not known.any():
         return (), predicted
     left = np.maximum(evidence.input_tokens[known] - hits[known], 0)
     low, width = int(left.min()), max(1, -(-(int(left.max()) - int(left.min()) + 1) // COMPUTED_BINS))
-    bin_of = (left - low) // width
-    found = []
-    for at in np.unique(bin_of).tolist():
-        p50, p90 = np.quantile(ttft[known][bin_of == at], [0.5, 0.9])
-        found.append(
-            ComputedBin(
-                low=low + at * width,
-                high=low + (at + 1) * width,
-                requests=int((bin_of == at).sum()),
-                p50_ms=round(float(p50), 3),
-                p90_ms=round(float(p90), 3),
-            )
+    bins = [
+        ComputedBin(low=low + at * width, high=low + (at + 1) * width, requests=count, p50_ms=p50, p90_ms=p90)
+        for at, count, p50, p90 in _spread(evidence.results.ttft_ms[known], (left - low) // width)
+    ]
+    return tuple(bins), predicted
+
+
+def ttft_by_share(evidence: Evidence) -> tuple[ShareBin, ...]:
+    """TTFT over 1,000 prompt tokens by the share of the prompt that was hit, in ten bins.
+
+    Over tokens, since prompts with a large share are often the long ones, and those take longer whatever is hit.
+    """
+    known, hits, _ = _hits_for_ttft(evidence)
+    tokens = np.maximum(evidence.input_tokens[known], 1)
+    bin_of = np.minimum(hits[known] * SHARE_BINS // tokens, SHARE_BINS - 1)
+    scaled = evidence.results.ttft_ms[known] * (SCALE_TOKENS / tokens)
+    return tuple(
+        ShareBin(
+            low=at / SHARE_BINS,
+            high=(at + 1) / SHARE_BINS,
+            requests=count,
+            p50_ms_per_1000_tokens=p50,
+            p90_ms_per_1000_tokens=p90,
         )
-    return tuple(found), predicted
+        for at, count, p50, p90 in _spread(scaled, bin_of)
+    )
+
+
+def _hits_for_ttft(evidence: Evidence) -> tuple[BoolArray, IntArray, bool]:
+    """Requests with a TTFT, the hits to set it against, and whether these are only predicted."""
+    predicted = not bool((evidence.results.ok & evidence.hits_reported).any())
+    hits = evidence.predicted if predicted else evidence.results.cached_tokens
+    return ~np.isnan(evidence.results.ttft_ms) & (predicted | evidence.hits_reported), hits, predicted
+
+
+def _spread(values: npt.NDArray[np.float64], bin_of: IntArray) -> Iterator[tuple[int, int, float, float]]:
+    """Number, count, P50 and P90 of each bin that holds something."""
+    for at in np.unique(bin_of).tolist():
+        mine = values[bin_of == at]
+        p50, p90 = np.quantile(mine, [0.5, 0.9])
+        yield at, len(mine), round(float(p50), 3), round(float(p90), 3)
 
 
 def kv_usage(evidence: Evidence) -> UsageSeries | None:

@@ -207,6 +207,8 @@ AXIS_PREDICTED = "predicted hit tokens"
 AXIS_MEASURED = "measured hit tokens"
 AXIS_COMPUTED = "prompt tokens left to compute (requests)"
 AXIS_TTFT = "TTFT, ms"
+AXIS_HIT_SHARE = "share of the prompt from the cache (requests)"
+AXIS_TTFT_SCALED = "TTFT, ms per 1,000 prompt tokens"
 AXIS_SECONDS = "seconds since the start of the run"
 AXIS_USAGE = "cache in use, %"
 AXIS_PROMPT_TOKENS = "prompt tokens"
@@ -223,6 +225,14 @@ CAPTION_TTFT = (
     "in a short one."
 )
 CAPTION_TTFT_PREDICTED = "Requests by prompt tokens less predicted hits; hits were not reported."
+CHART_SHARE = "TTFT by hit share"
+CAPTION_SHARE = (
+    "Requests by the measured share of their prompt that came from the cache; per 1,000 prompt tokens, so that long "
+    "and short prompts compare."
+)
+CAPTION_SHARE_PREDICTED = (
+    "Requests by the predicted share of their prompt, per 1,000 prompt tokens; hits were not reported."
+)
 CHART_USAGE = "KV-cache usage"
 CAPTION_USAGE = "Share in use by running requests, as the server reports it, sampled during the pass."
 CHART_LENGTHS = "Prompt lengths"

@@ -28,7 +28,7 @@ def test_charts_are_plain_data(report_of: ReportOf) -> None:
 
     defined = set(re.findall(r"--([\w-]+):", (STATIC / "report.css").read_text()))
     assert set(re.findall(r'"\$(\w+)"', written)) <= defined
-    assert len({chart.key for chart in charts}) == len(charts) == 10
+    assert len({chart.key for chart in charts}) == len(charts) == 12
 
 
 def test_the_curve_ends_at_the_ratio_of_the_pass(report_of: ReportOf) -> None:
@@ -49,7 +49,13 @@ def test_what_was_not_reported_is_not_drawn(report_of: ReportOf) -> None:
 
     drawn = {chart.key: chart.option is not None for chart in pass_charts(document.passes[0])}
 
-    assert drawn == {"cumulative-cold": True, "pairs-cold": False, "ttft-cold": True, "usage-cold": False}
+    assert drawn == {
+        "cumulative-cold": True,
+        "pairs-cold": False,
+        "ttft-cold": True,
+        "share-cold": True,
+        "usage-cold": False,
+    }
 
 
 def test_dots_are_sorted_by_equality(report_of: ReportOf) -> None:

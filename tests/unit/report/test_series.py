@@ -110,3 +110,14 @@ def test_more_tokens_to_compute_take_longer_whatever_the_share(make_run: MakeRun
     medians = [one.p50_ms for one in bins]
     assert len(bins) > 4
     assert medians == sorted(medians)
+
+
+def test_bins_of_hit_share_hold_every_request_and_fall_with_the_share(make_run: MakeRun) -> None:
+    """Per prompt token, a larger share from the cache means an earlier first token on a server that only computes."""
+    (evidence,) = examine(load_record(make_run()))
+
+    bins = series.ttft_by_share(evidence)
+
+    assert sum(one.requests for one in bins) == int(evidence.results.ok.sum())
+    assert [one.low for one in bins] == sorted(one.low for one in bins)
+    assert bins[0].p50_ms_per_1000_tokens > bins[-1].p50_ms_per_1000_tokens
