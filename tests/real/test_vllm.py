@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.support.acceptance import HEADER, Case, assert_as_predicted, exercise, table_row
-from tests.support.groups import folder_of
+from tests.support.groups import data_folder, folder_of
 from tests.support.servers import vllm_server
 
 if TYPE_CHECKING:
@@ -24,6 +24,16 @@ KINDS = [
     (mode, language, prompt_format)
     for mode, language in (("progressive_prefix_fill", "en"), ("warmup", "zh"), ("compare", "mixed"))
     for prompt_format in ("completions_text", "completions_ids")
+]
+
+
+EXAMPLES = {
+    "fixed_single_prefix_50": "compare",
+    "progressive_single_prefix_50": "progressive_prefix_fill",
+    "progressive_multi_prefix_50": "progressive_prefix_fill",
+}
+RFC_KINDS = [
+    (example, prompt_format) for example in EXAMPLES for prompt_format in ("completions_text", "completions_ids")
 ]
 
 
@@ -67,7 +77,31 @@ def test_every_request_hits_what_was_predicted(
     mode, language, prompt_format = kind
     case = Case(prompt_format, mode, seed=11, block_size=server.block_size, isolation="salt", language=language)
 
-    results = exercise(case, server.url, tokenizer=tiny_model, folder=tmp_path / "case")
+    _check(case, server, table, tokenizer=tiny_model, folder=tmp_path / "case")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("kind", RFC_KINDS, ids="-".join)
+def test_the_examples_of_the_rfc_measure_what_they_design(
+    server: Server, kind: tuple[str, str], table: Path | None, tiny_model: Path, tmp_path: Path
+) -> None:
+    """The RFC's configs with 300 requests from GSM8K: every request hits what was designed, in every pass."""
+    example, prompt_format = kind
+    case = Case(
+        prompt_format,
+        EXAMPLES[example],
+        seed=12,
+        block_size=server.block_size,
+        isolation="salt",
+        example=example,
+        corpus=data_folder() / "data" / "gsm8k",
+    )
+
+    _check(case, server, table, tokenizer=tiny_model, folder=tmp_path / "case")
+
+
+def _check(case: Case, server: Server, table: Path | None, *, tokenizer: Path, folder: Path) -> None:
+    results = exercise(case, server.url, tokenizer=tokenizer, folder=folder)
 
     if table is not None:
         with table.open("a", encoding="utf-8") as lines:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from tests.support.groups import ROOT
 from tests.support.servers import MODEL_NAME
 
 if TYPE_CHECKING:
@@ -23,7 +26,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One data set and how it is run; ``seed`` tells its content from that of every other case."""
+    """One data set and how it is run; ``seed`` tells its content from that of every other case.
+
+    With an ``example``, a config of that folder with the server's block size, fewer requests, and text of ``corpus``.
+    """
 
     prompt_format: str
     mode: str
@@ -33,11 +39,13 @@ class Case:
     engine: str = "vllm"
     request_count: int = 300
     language: str = "en"
+    example: str = ""
+    corpus: Path | None = None
 
     @property
     def name(self) -> str:
         """Short name, for ids and folders."""
-        return f"{self.mode}-{self.prompt_format}-{self.block_size}"
+        return f"{self.example or self.mode}-{self.prompt_format}-{self.block_size}"
 
     @property
     def passes(self) -> tuple[str, ...]:
@@ -51,7 +59,19 @@ class Case:
                 return ("hot",)
 
     def config(self) -> dict[str, Any]:
-        """The data set's config: three tenants with spread lengths."""
+        """The data set's config: the example's, or three tenants with spread lengths."""
+        return self._example() if self.example else self._tenants()
+
+    def _example(self) -> dict[str, Any]:
+        text = (ROOT / "examples" / f"{self.example}.yaml").read_text(encoding="utf-8")
+        config: dict[str, Any] = yaml.safe_load(text)["prefix_cache_dataset"]
+        prefix = config["prefix"] | {"minimum_non_shared_length": self.block_size}
+        suffix = config.get("suffix", {}) | {"source": "gsm8k"}
+        own = {"dataset_id": f"{self.name}-{self.seed}", "prefix": prefix, "suffix": suffix, "output_length": 2}
+        names = ("request_count", "block_size", "engine", "prompt_format", "isolation")
+        return config | own | {name: getattr(self, name) for name in names}
+
+    def _tenants(self) -> dict[str, Any]:
         warmed = self.mode in {"warmup", "hot"}
         return {
             "dataset_id": f"{self.name}-{self.seed}",
@@ -103,8 +123,9 @@ def exercise(case: Case, url: str, *, tokenizer: Path, folder: Path) -> list[Pas
     folder.mkdir(parents=True)
     config, dataset, run = folder / "config.yaml", folder / "dataset", folder / "run"
     config.write_text(json.dumps({"prefix_cache_dataset": case.config()}), encoding="utf-8")
-    foreword("generate", "--config", config, "--output", dataset, "--tokenizer", tokenizer)
-    foreword("validate", "--dataset", dataset, "--tokenizer", tokenizer)
+    sources = ("--tokenizer", tokenizer, *(("--corpus", case.corpus) if case.corpus else ()))
+    foreword("generate", "--config", config, "--output", dataset, *sources)
+    foreword("validate", "--dataset", dataset, *sources)
     to_server = ("--url", url, "--metrics-url", f"{url}/metrics", "--model", MODEL_NAME)
     foreword("run", "--dataset", dataset, "--output", run, "--concurrency", "1", "--mode", case.mode, *to_server)
     foreword("report", "--run-dir", run)
@@ -164,7 +185,7 @@ def assert_as_predicted(result: PassResult) -> None:
 
 
 HEADER = (
-    "| server | block | prompts | mode | pass | requests | prompt tokens | predicted hits | hits by usage "
+    "| server | block | prompts | data set | pass | requests | prompt tokens | predicted hits | hits by usage "
     "| hits by counters | requests that differ |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
@@ -175,6 +196,13 @@ def table_row(server: str, result: PassResult) -> str:
     case = result.case
     prompts = {"completions_text": "text", "completions_ids": "token ids"}[case.prompt_format]
     numbers = (result.requests, result.prompt_tokens, result.predicted_tokens, result.cached_tokens)
-    cells = [server, str(case.block_size), prompts, case.mode, result.name, *(f"{number:,}" for number in numbers)]
+    cells = [
+        server,
+        str(case.block_size),
+        prompts,
+        case.example or case.mode,
+        result.name,
+        *(f"{number:,}" for number in numbers),
+    ]
     cells += ["absent" if result.hits_delta is None else f"{result.hits_delta:,.0f}", str(len(result.differing))]
     return f"| {' | '.join(cells)} |\n"
