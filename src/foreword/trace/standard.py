@@ -10,6 +10,7 @@ import json
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from foreword.trace.plain import read_plain
 from foreword.trace.schema import INT64_MAX, INT64_MIN, PREFIX_MATCH, RowError, RowKind, TraceRow
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def parse_row(data: bytes, line: int) -> TraceRow | RowError | None:
     """
     if not data or data.isspace():
         return None
+    return read_plain(data, line) or read_closely(data, line)
+
+
+def read_closely(data: bytes, line: int) -> TraceRow | RowError:
+    """Read a line that is not blank, member by member."""
     try:
         return _row(_object(data), line)
     except _RefusedFieldError as refused:
