@@ -195,7 +195,7 @@ class InstanceCache:
             self.lifecycle.load(state["lifecycle"])
         self.last_seen_ns = state["last_seen_ns"]
         self._expiries = []
-        for block, held in enumerate(self.table.held):
+        for block, held in enumerate(self.table.held if self.expires else ()):
             if held:
                 self._schedule(block)
 

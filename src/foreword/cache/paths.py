@@ -25,14 +25,21 @@ class PathIndex:
     def __init__(self) -> None:
         self.keys: list[int] = []
         self.parents: list[int] = []
-        self._ids: dict[tuple[int, int], int] = {}
+        self._found: dict[tuple[int, int], int] | None = {}
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    @classmethod
+    def of(cls, keys: Iterable[int], parents: Iterable[int]) -> PathIndex:
+        """The index whose blocks have these keys and parents, in the order of their ids."""
+        index = cls()
+        index.keys, index.parents, index._found = list(keys), list(parents), None
+        return index
+
     def add(self, parent: int, key: int) -> int:
         """Id of the block with this key below a parent, a new one if there is none yet."""
-        known = self._ids.setdefault((parent, key), len(self.keys))
+        known = self._ids().setdefault((parent, key), len(self.keys))
         if known == len(self.keys):
             self.keys.append(key)
             self.parents.append(parent)
@@ -48,10 +55,16 @@ class PathIndex:
 
     def known(self, keys: Iterable[int]) -> Iterator[int]:
         """Ids along a path, up to its first block that has none."""
-        block = ROOT
+        block, ids = ROOT, self._ids()
         for key in keys:
-            below = self._ids.get((block, key))
+            below = ids.get((block, key))
             if below is None:
                 return
             yield below
             block = below
+
+    def _ids(self) -> dict[tuple[int, int], int]:
+        """Ids by parent and key; after ``of`` they are collected when first asked for."""
+        if self._found is None:
+            self._found = dict(zip(zip(self.parents, self.keys, strict=True), range(len(self.keys)), strict=True))
+        return self._found

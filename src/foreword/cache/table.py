@@ -5,7 +5,6 @@ Times are in nanoseconds. A column of a tier holds old values while the block is
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from foreword.cache.paths import PathIndex
@@ -19,7 +18,8 @@ State = dict[str, Any]
 NEVER = -1
 """The TTL of a block that does not expire."""
 
-_COLUMNS = ("held", "reads", "last_access", "ttl", "anchor", "tier_time", "tier_reads")
+_COLUMNS = ("held", "reads", "last_access", "ttl", "anchor")
+_TIERED = ("tier_time", "tier_reads")
 
 
 class BlockTable:
@@ -69,16 +69,17 @@ class BlockTable:
 
     def save(self) -> State:
         """All columns, as a document."""
-        columns = {name: deepcopy(getattr(self, name)) for name in _COLUMNS}
-        return {"keys": list(self.index.keys), "parents": list(self.index.parents), **columns}
+        plain = {name: list(getattr(self, name)) for name in _COLUMNS}
+        tiered = {name: [list(column) for column in getattr(self, name)] for name in _TIERED}
+        return {"keys": list(self.index.keys), "parents": list(self.index.parents), **plain, **tiered}
 
     def load(self, state: State) -> None:
         """Become the table that was saved."""
-        self.index = PathIndex()
-        for parent, key in zip(state["parents"], state["keys"], strict=True):
-            self.index.add(parent, key)
+        self.index = PathIndex.of(state["keys"], state["parents"])
         for name in _COLUMNS:
-            setattr(self, name, deepcopy(state[name]))
+            setattr(self, name, list(state[name]))
+        for name in _TIERED:
+            setattr(self, name, [list(column) for column in state[name]])
 
     def _columns(self) -> list[list[int]]:
         return [self.held, self.reads, self.last_access, self.ttl, self.anchor, *self.tier_time, *self.tier_reads]
