@@ -69,11 +69,12 @@ class Demonstration(NamedTuple):
 
 
 class Replaying(NamedTuple):
-    """How to replay: folder of the results (``None``: the config's), what to write, whether to go on after errors."""
+    """How to replay: folder of the results (``None``: the config's), what to write, whether errors are skipped."""
 
     output: Path | None
     export: Export
     skip_errors: bool = False
+    core: str = "auto"
 
 
 class Replayed(NamedTuple):
@@ -139,13 +140,14 @@ def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
 
 def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
     """Replay a trace through the caches of a config, and write what it came to; an error leaves no file."""
+    from foreword.simulate.cores import Core
     from foreword.simulate.replay import Replay
     from foreword.simulate.summary import TraceFacts, summarise
     from foreword.store.replays import load_replay_config, write_replay
     from foreword.store.traces import TraceSource, load_trace, replay_trace
 
     config = load_replay_config(config_path)
-    source = TraceSource(config.trace_file_path, skip_errors=asked.skip_errors)
+    source = TraceSource(config.trace_file_path, skip_errors=asked.skip_errors, core=Core(asked.core))
     with hearing("reading", "bytes") as progress:
         trace = load_trace(source, progress)
     replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from foreword.cli.app import main
+from foreword.simulate.cores import misfit
+from foreword.simulate.replay import Replay
+from foreword.store.replays import load_replay_config
 from tests.support.groups import data_folder
 
 if TYPE_CHECKING:
@@ -50,13 +53,21 @@ def test_there_are_cases_of_both_kinds() -> None:
     assert {name for name, code in listed.items() if code} == set(REFUSED)
 
 
-@pytest.mark.parametrize("case", REPLAYED)
-def test_a_replay_gives_what_the_reference_gives(case: str, tmp_path: Path) -> None:
+def replays_on() -> list[tuple[str, str]]:
+    """Each case on the plain core, and on the compiled one where it fits."""
+    fitting = {name for name in REPLAYED if misfit(Replay(load_replay_config(FOLDER / name / "config.json"))) is None}
+    return [(name, "reference") for name in REPLAYED] + [(name, "compiled") for name in sorted(fitting)]
+
+
+@pytest.mark.parametrize(("case", "core"), replays_on())
+def test_a_replay_gives_what_the_reference_gives(case: str, core: str, tmp_path: Path) -> None:
     """Every file that the reference wrote is written with the same values, and no series beyond them."""
-    code = main(["replay", "--config", str(FOLDER / case / "config.json"), "--output", str(tmp_path), "--lifecycle"])
+    config = str(FOLDER / case / "config.json")
+    code = main(["replay", "--config", config, "--output", str(tmp_path), "--lifecycle", "--core", core])
 
     expected = {path.name for path in (FOLDER / case / "expected").iterdir()}
     assert code == 0
+    assert json.loads((tmp_path / "summary.json").read_text("utf-8"))["core"] == core
     assert {path.name for path in tmp_path.glob("*_hit_rates.csv")} == {n for n in expected if "hit_rates" in n}
     for name in sorted(expected):
         assert same(table(tmp_path / name), table(FOLDER / case / "expected" / name)) == [], name

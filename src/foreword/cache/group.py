@@ -69,7 +69,7 @@ class CacheGroup:
         self._tail_first = config.trace_replay.touch_order is TouchOrder.TAIL_FIRST
         self._write_refresh = config.trace_replay.write_refresh
         self._trusted = config.trace_replay.block_mask_semantics is MaskSemantics.TRUSTED
-        self._default_ttl_s, self._ttl_refresh = group.default_block_ttl_seconds, group.ttl_refresh_on_read
+        self._default_ttl_s, self.ttl_refresh = group.default_block_ttl_seconds, group.ttl_refresh_on_read
         self._written_tiers = written_tiers(self.edges)
         self._counts_node_reads = tracking.tree
         self._clock_ns = 0
@@ -95,7 +95,7 @@ class CacheGroup:
         self._begin(instance, now)
         path = instance.path_for_write(keys)
         absent = {block for block in path if not instance.table.held[block]}
-        ttl_ns = self._ttl_ns(ttl_us)
+        ttl_ns = self.ttl_ns(ttl_us)
         for block in path:
             if block in absent:
                 instance.begin_life(block, now=now, ttl_ns=ttl_ns)
@@ -150,7 +150,7 @@ class CacheGroup:
 
     def _hit(self, instance: InstanceCache, block: int, tier: int, *, now: int) -> bool:
         """What one hit sets off in its tier and the others; whether a copy was made."""
-        instance.read_hit(block, tier, now=now, refresh=self._ttl_refresh)
+        instance.read_hit(block, tier, now=now, refresh=self.ttl_refresh)
         self._propagate(instance, block, tier, now=now)
         went_down = self._copy_down(instance, block, tier, now=now)
         return self._promote(instance, block, tier, now=now) or went_down
@@ -200,7 +200,7 @@ class CacheGroup:
                 return
             yield below + 1
 
-    def _ttl_ns(self, ttl_us: int) -> int:
+    def ttl_ns(self, ttl_us: int) -> int:
         """TTL of a write: none where the group has none, else the write's own or the group's; negative is never."""
         if self._default_ttl_s == 0 or ttl_us < 0:
             return NEVER

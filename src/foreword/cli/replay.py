@@ -23,6 +23,10 @@ Series = Annotated[
 Lives = Annotated[bool, Parameter(negative="", help="Also write the lives of all blocks.")]
 Templates = Annotated[bool, Parameter(negative="", help="Also write the prefixes that many requests share.")]
 OnError = Annotated[Literal["stop", "skip"], Parameter(help="Stop at a row in error, or count it and go on.")]
+Core = Annotated[
+    Literal["auto", "reference", "compiled"],
+    Parameter(help="Which core replays; auto: the compiled one for long traces that it can replay."),
+]
 Schema = Annotated[bool, Parameter(negative="", help="Print the JSON schema of the config, and stop.")]
 
 
@@ -34,6 +38,7 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     lifecycle: Lives = False,
     templates: Templates = False,
     on_error: OnError = "stop",
+    core: Core = "auto",
     print_schema: Schema = False,
     json: Json = False,
 ) -> int:
@@ -52,7 +57,9 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     from foreword.cli.progress import counted
     from foreword.store.replays import Export, SeriesChoice
 
-    asked = flow.Replaying(output, Export(SeriesChoice(series), lifecycle, templates), skip_errors=on_error == "skip")
+    asked = flow.Replaying(
+        output, Export(SeriesChoice(series), lifecycle, templates), skip_errors=on_error == "skip", core=core
+    )
     done = flow.replay(config, asked, hearing=partial(counted, quiet=json))
     if json:
         print_json({"output": str(done.output), **done.summary})

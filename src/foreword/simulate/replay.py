@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 from foreword.cache.group import CacheGroup, Lookup
 from foreword.cache.instance import Tracking
 from foreword.errors import ConfigError, DataError
+from foreword.simulate.cores import Core
 from foreword.simulate.schedule import PendingWrites
 from foreword.simulate.series import Series
 from foreword.trace.schema import INT64_MAX, PREFIX_MATCH, RowError, RowKind, RowRefused
@@ -93,6 +94,8 @@ class Replay:
             for cache in group.instances
         }
         self.skipped: Counter[str] = Counter()
+        self.core = Core.REFERENCE
+        """Which core ran the rows."""
         self._pending = PendingWrites()
 
     def feed(self, row: TraceRow) -> None:
@@ -113,6 +116,20 @@ class Replay:
     def finish(self) -> None:
         """Run all writes that still wait."""
         self._run_due(None)
+
+    @property
+    def started(self) -> bool:
+        """Whether it has read or written anything."""
+        return bool(self.skipped) or any(len(at.series) or at.series.write_ns for at in self.instances.values())
+
+    def check_read(self, row: TraceRow) -> None:
+        """Raise ``RowRefused`` for a get or request of a known instance that cannot be executed."""
+        if row.kind is RowKind.REQUEST and self._due_ns(row) > INT64_MAX:
+            raise RowRefused(RowError(row.line, "timestamp_ns", "its delayed write is due past 64 bits"))
+        try:
+            _check_lengths(len(row.keys), row.input_len, self._instance(row.instance_id).cache.config.block_size)
+        except RowRefused as refused:
+            raise RowRefused(refused.error.at(row.line)) from None
 
     def read(
         self,
@@ -186,23 +203,20 @@ class Replay:
         return {**document, "lifecycle": True in records, "templates": self.templates}
 
     def _feed_read(self, row: TraceRow) -> None:
-        due_ns = row.timestamp_ns + self.config.trace_replay.write_delay_ns
-        delayed = row.kind is RowKind.REQUEST
-        if delayed and due_ns > INT64_MAX:
-            raise RowRefused(RowError(row.line, "timestamp_ns", "its delayed write is due past 64 bits"))
-        try:
-            self.read(
-                row.instance_id,
-                row.timestamp_ns,
-                keys=row.keys,
-                input_len=row.input_len,
-                block_mask=row.block_mask,
-                trace_id=row.trace_id,
-            )
-        except RowRefused as refused:
-            raise RowRefused(refused.error.at(row.line)) from None
-        if delayed:
-            self._pending.add(due_ns, row)
+        self.check_read(row)
+        self.read(
+            row.instance_id,
+            row.timestamp_ns,
+            keys=row.keys,
+            input_len=row.input_len,
+            block_mask=row.block_mask,
+            trace_id=row.trace_id,
+        )
+        if row.kind is RowKind.REQUEST:
+            self._pending.add(self._due_ns(row), row)
+
+    def _due_ns(self, row: TraceRow) -> int:
+        return row.timestamp_ns + self.config.trace_replay.write_delay_ns
 
     def _run_due(self, now: int | None) -> None:
         for write in self._pending.due(now):

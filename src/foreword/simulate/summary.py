@@ -39,6 +39,7 @@ def summarise(replay: Replay, facts: TraceFacts) -> Document:
     skipped = {**replay.skipped, **facts.refused}
     return {
         "schema_version": SCHEMA_VERSION,
+        "core": replay.core.value,
         "trace": {
             "rows": facts.rows,
             "moved_rows": facts.moved_rows,

@@ -9,10 +9,12 @@ import zlib
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from foreword.errors import DataError, UsageError
+from foreword.simulate.cores import Core, chosen_core
 from foreword.simulate.schedule import in_order
 from foreword.trace.schema import RowError, RowRefused
 from foreword.trace.standard import parse_row
@@ -39,10 +41,11 @@ class LoadedTrace:
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
-    """A trace to read: ``-`` is standard input. Rows in error stop the reading, or are counted and left out."""
+    """A trace to read: ``-`` is standard input. Rows in error stop the replay, or are counted and left out."""
 
     path: str
     skip_errors: bool = False
+    core: Core = Core.AUTO
 
     def refuse(self, error: RowError, refused: Counter[str]) -> None:
         """Count a row, or raise a ``DataError`` that names file, line, field and reason."""
@@ -76,6 +79,11 @@ def replay_trace(
     Rows that turn out wrong only now are refused as those that cannot be read.
     """
     moved = in_order(trace.rows)
+    if chosen_core(replay, len(trace.rows), asked=source.core) is Core.COMPILED:
+        from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - numba takes long to load
+
+        replay_compiled(replay, trace.rows, refuse=partial(source.refuse, refused=trace.refused))
+        return moved
     for done, row in enumerate(trace.rows, start=1):
         try:
             replay.feed(row)

@@ -1,0 +1,62 @@
+"""Which core replays a trace: the plain reference, or the compiled one that is the same and faster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from foreword.config.replay import LruInstance, MaskSemantics
+from foreword.errors import UsageError
+
+if TYPE_CHECKING:
+    from foreword.simulate.replay import Replay, ReplayedInstance
+
+WORTH_COMPILING_ROWS = 20_000
+"""Below this, the reference has answered before the compiled core is loaded."""
+
+_LARGEST_BLOCK_BYTES = 2**30
+
+
+class Core(StrEnum):
+    """What is asked for: ``auto`` is the compiled core for long traces that it can replay."""
+
+    AUTO = "auto"
+    REFERENCE = "reference"
+    COMPILED = "compiled"
+
+
+def chosen_core(replay: Replay, rows: int, *, asked: Core) -> Core:
+    """The core that replays so many rows; ``UsageError`` if the compiled one is asked for in vain."""
+    reason = misfit(replay)
+    match asked:
+        case Core.REFERENCE:
+            return Core.REFERENCE
+        case Core.COMPILED if reason is not None:
+            raise UsageError(f"the compiled core cannot replay this: {reason}", advice="use --core auto")
+        case Core.COMPILED:
+            return Core.COMPILED
+        case Core.AUTO:
+            return Core.COMPILED if reason is None and rows >= WORTH_COMPILING_ROWS else Core.REFERENCE
+
+
+def misfit(replay: Replay) -> str | None:
+    """Why the compiled core cannot run this replay, if it cannot."""
+    instances = replay.instances.values()
+    masks = replay.config.trace_replay.block_mask_semantics
+    reasons = {
+        "the replay has already begun": replay.started,
+        "templates need the prefix tree": replay.templates,
+        "block_mask_semantics is not simulated": masks is not MaskSemantics.SIMULATED,
+        "a group has several tiers": any(len(at.group.tiers) > 1 for at in instances),
+        "a policy is not exact lru": not all(_is_exact_lru(at) for at in instances),
+        "blocks are larger than 1 GB": any(at.cache.bytes_per_block > _LARGEST_BLOCK_BYTES for at in instances),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+def _is_exact_lru(at: ReplayedInstance) -> bool:
+    match at.cache.config:
+        case LruInstance(eviction_policy_params=params):
+            return params.shard_count == 1 and params.eviction_amplification_factor <= 1
+        case _:
+            return False
