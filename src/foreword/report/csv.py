@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foreword.report.records import ABSENT
+from foreword.store.tables import csv_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,7 +51,7 @@ GROUP_COLUMNS = (
 
 def requests_csv(evidence: Iterable[Evidence]) -> str:
     """Every request that has a result, in send order."""
-    return _table(REQUEST_COLUMNS, (row for one in evidence for row in _request_rows(one)))
+    return csv_table(REQUEST_COLUMNS, (row for one in evidence for row in _request_rows(one)))
 
 
 def groups_csv(document: ReportDocument) -> str:
@@ -62,7 +61,7 @@ def groups_csv(document: ReportDocument) -> str:
         for section in document.passes
         for group in section.groups
     )
-    return _table(("pass", "prefix_group_id", *GROUP_COLUMNS), rows)
+    return csv_table(("pass", "prefix_group_id", *GROUP_COLUMNS), rows)
 
 
 def _request_rows(evidence: Evidence) -> Iterator[Sequence[Cell]]:
@@ -90,11 +89,3 @@ def _request_rows(evidence: Evidence) -> Iterator[Sequence[Cell]]:
 
 def _known(value: np.int64) -> int | None:
     return None if value == ABSENT else int(value)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return buffer.getvalue()

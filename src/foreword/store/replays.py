@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,10 +11,11 @@ from foreword.errors import ConfigError
 from foreword.simulate.columns import column_names, columns
 from foreword.simulate.templates import find_templates
 from foreword.store.atomic import replace_file
+from foreword.store.tables import csv_table
 from foreword.store.traces import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from foreword.simulate.columns import Number
@@ -88,7 +87,7 @@ def _files(replay: Replay, export: Export) -> Iterator[tuple[str, str]]:
         if export.series is not SeriesChoice.NONE and len(at.series):
             yield f"{name}_hit_rates.csv", _series(at, export.series)
         if export.lifecycle:
-            yield f"{name}_lifecycle.csv", _table(_LIFECYCLE, _lives(at))
+            yield f"{name}_lifecycle.csv", csv_table(_LIFECYCLE, _lives(at))
         if export.templates:
             yield from _template_files(at)
 
@@ -145,16 +144,8 @@ def _template_files(at: ReplayedInstance) -> Iterator[tuple[str, str]]:
         ]
         for match in matches
     ]
-    yield f"{at.instance_id}_template_prefix_summary.csv", _table(_TEMPLATES, summary)
-    yield f"{at.instance_id}_template_prefix_traces.csv", _table(_MATCHES, traces)
-
-
-def _table(header: list[str], rows: Iterable[list[Cell]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
+    yield f"{at.instance_id}_template_prefix_summary.csv", csv_table(_TEMPLATES, summary)
+    yield f"{at.instance_id}_template_prefix_traces.csv", csv_table(_MATCHES, traces)
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
