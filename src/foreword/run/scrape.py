@@ -17,6 +17,7 @@ from foreword.collect.counters import Snapshot, cache_counters, gauge
 from foreword.engines.model import Logical
 from foreword.engines.page import NotMetricsError, Page, parse_only, parse_page
 from foreword.errors import ServerError
+from foreword.run.web import Web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from foreword.engines.model import EngineProfile
-    from foreword.run.web import Web
     from foreword.terms import Pass
 
 SAMPLE_INTERVAL_S = 1.0
@@ -100,6 +100,17 @@ async def read_page(web: Web, url: str) -> Page:
         return parse_page(reply.text)
     except NotMetricsError as error:
         raise ServerError(f"metrics URL {reply.url} answers with {error}", advice=_ADVICE) from error
+
+
+def take_snapshot(urls: Sequence[str]) -> Snapshot:
+    """Read metrics pages now, with times since an origin of the machine's own; raises ``ServerError``."""
+    return asyncio.run(_all_pages(tuple(urls)))
+
+
+async def _all_pages(urls: tuple[str, ...]) -> Snapshot:
+    async with Web({}) as web:
+        pages = await asyncio.gather(*(read_page(web, url) for url in urls))
+    return Snapshot(time.monotonic_ns(), tuple(pages))
 
 
 _ADVICE = "give the address of the engine's Prometheus page, for most engines http://host:port/metrics"

@@ -1,0 +1,145 @@
+"""The RFC's program (3.5.1), stage by stage, gives the data set that one call gives, and runs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
+
+import pytest
+
+import foreword
+from foreword import (
+    CollisionValidator,
+    DatasetManifest,
+    DatasetWriter,
+    LengthGenerator,
+    MasterPrefixGenerator,
+    PrefixCacheBenchmarkRunner,
+    PrefixCacheDatasetConfig,
+    PrefixCacheReportBuilder,
+    PrefixGroupAllocator,
+    PrefixPlanner,
+    ReachabilityValidator,
+    RequestContentGenerator,
+    RequestOrderPlanner,
+    RequestPlanner,
+    TheoreticalHitRateValidator,
+    WatermarkSimulator,
+)
+from foreword.config.server import ServerConfig
+from foreword.server.running import server_process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from foreword.config.dataset import DatasetConfig
+
+YAML = """
+prefix_cache_dataset:
+  dataset_id: program
+  seed: 11
+  request_count: 30
+  block_size: 16
+  input_length: {mode: truncated_normal, min: 96, max: 400, mean: 220, std: 80}
+  output_length: 2
+  target: {hit_ratio: 0.5}
+  prefix: {mode: multi_prefix, groups: [{id: a, request_weight: 2}, {id: b, request_weight: 1}]}
+  request_order: {within_group: input_len_asc, across_group: interleave}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DatasetConfig:
+    """A config of two groups, read from its file."""
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML)
+    return PrefixCacheDatasetConfig.load(path)
+
+
+def test_the_program_of_the_rfc(config: DatasetConfig, tmp_path: Path) -> None:
+    """Stages called one by one end in the bytes of ``generate_prefix_cache_dataset``, a run and a report."""
+    lengths = LengthGenerator.generate(
+        config.input_length, config.request_count, config.seed, dataset_id=config.dataset_id
+    )
+    requests = RequestPlanner.create(lengths)
+    groups = PrefixGroupAllocator.allocate(requests, config.prefix, seed=config.seed, dataset_id=config.dataset_id)
+    groups = RequestOrderPlanner.sort_within_groups(groups, config.request_order, config=config)
+    reachability = ReachabilityValidator.validate(groups, config)
+    planned = PrefixPlanner.plan(groups, config.target, 16, config.prefix.minimum_non_shared_length)
+    groups = MasterPrefixGenerator.generate(planned.groups, config)
+    groups = RequestContentGenerator.generate(groups, config.suffix, config=config)
+    groups = CollisionValidator.validate_and_repair(groups, config.suffix.collision_detection, config=config)
+    ordered = RequestOrderPlanner.merge_groups(groups, config.request_order, config=config)
+    simulation = WatermarkSimulator.simulate(ordered, config.routing.cache_scope)
+    validation = TheoreticalHitRateValidator.validate(
+        simulation, config.target, config.validation, reachability=reachability
+    )
+    written = DatasetWriter.write(ordered, groups, simulation, validation, config=config, output=tmp_path / "stages")
+
+    rows = [json.loads(line) for line in written.data_path.read_text().splitlines()]
+    assert [row["prompt"] for row in rows] == [request.prompt for request in ordered]
+    assert [row["request_id"] for row in rows] == [request.request_id for request in ordered]
+    whole = foreword.generate_prefix_cache_dataset(config, output=tmp_path / "whole")
+    assert whole.data_path.read_bytes() == written.data_path.read_bytes()
+    assert whole.manifest_path.read_bytes() == written.manifest_path.read_bytes()
+    assert validation.designed_hit_ratio == whole.validation.designed_hit_ratio
+    assert validation.validation_status == "PASS"
+
+    with server_process(ServerConfig(port=0, decode_tokens_per_s=None)) as url:
+        outcome = PrefixCacheBenchmarkRunner.run(
+            ordered,
+            config.execution,
+            dataset=tmp_path / "stages",
+            urls=[url],
+            metrics_urls=[f"{url}/metrics"],
+            output=tmp_path / "run",
+        )
+    metrics = foreword.PrefixCacheRuntimeMetrics.load(tmp_path / "run", "cold")
+    manifest = DatasetManifest.load(tmp_path / "stages")
+    report = PrefixCacheReportBuilder.build(manifest, validation, outcome)
+    short = foreword.build_prefix_cache_report(
+        manifest, validation, metrics, foreword.PerformanceResult.load(tmp_path / "run")
+    )
+
+    assert report.actual_hit_ratio == pytest.approx(simulation.hit_ratio, abs=1e-12)
+    assert metrics.hits_delta == simulation.hit_tokens
+    assert report.verdict == short.verdict == "WITHIN_GUIDE"
+    assert short.runtime_deviation_points == pytest.approx(0, abs=1e-9)
+    assert report.written is not None
+    assert report.written.html.is_file()
+
+
+def test_a_changed_plan_is_not_written(config: DatasetConfig, tmp_path: Path) -> None:
+    """The writer composes from the config, so requests that differ from its plan are refused before any file."""
+    planned = foreword.plan(config)
+    rows = [
+        foreword.RequestPlan(f"r{index:07d}", "a", int(planned.prompts.input_len[index]), 16)
+        for index in planned.order.tolist()
+    ]
+    simulation = WatermarkSimulator.simulate(rows, "global")
+    validation = foreword.validate_theoretical_hit_rate(simulation, 0.5, 0.01, 0.02)
+    groups = {name: foreword.PrefixGroupPlan(name, 15) for name in ("a", "b")}
+
+    with pytest.raises(foreword.ForewordError, match="differ from the plan"):
+        DatasetWriter.write(rows, groups, simulation, validation, config=config, output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_metrics_between_two_snapshots() -> None:
+    """Counters are taken before and after; a prompt of 40 tokens that comes twice hits 32 of 80."""
+    with server_process(ServerConfig(port=0, decode_tokens_per_s=None)) as url:
+        pages = [f"{url}/metrics"]
+        body = {"model": "foreword", "prompt": list(range(40)), "max_tokens": 1}
+        before = foreword.MetricsSnapshot.take(pages)
+        for _ in range(2):
+            asked = Request(f"{url}/v1/completions", json.dumps(body).encode())  # noqa: S310 - the test's own server
+            with urlopen(asked, timeout=30) as answer:  # noqa: S310 - the same
+                answer.read()
+        after = foreword.MetricsSnapshot.take(pages)
+
+    metrics = foreword.collect_prefix_cache_metrics(pages, before, after)
+
+    assert (metrics.queries_delta, metrics.hits_delta, metrics.actual_hit_rate) == (80, 32, 0.4)
+    with pytest.raises(foreword.ForewordError, match="2 endpoints"):
+        foreword.collect_prefix_cache_metrics([*pages, "http://other"], before, after)
