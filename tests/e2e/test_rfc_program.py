@@ -57,50 +57,66 @@ def config(tmp_path: Path) -> DatasetConfig:
     return PrefixCacheDatasetConfig.load(path)
 
 
-def test_the_program_of_the_rfc(config: DatasetConfig, tmp_path: Path) -> None:
-    """Stages called one by one end in the bytes of ``generate_prefix_cache_dataset``, a run and a report."""
-    lengths = LengthGenerator.generate(
-        config.input_length, config.request_count, config.seed, dataset_id=config.dataset_id
-    )
+def staged(config: DatasetConfig) -> tuple[list[foreword.RequestPlan], dict[str, foreword.PrefixGroupPlan]]:
+    """Requests in send order with their text, from stages called one by one."""
+    name, size = config.dataset_id, 16
+    lengths = LengthGenerator.generate(config.input_length, config.request_count, config.seed, dataset_id=name)
     requests = RequestPlanner.create(lengths)
-    groups = PrefixGroupAllocator.allocate(requests, config.prefix, seed=config.seed, dataset_id=config.dataset_id)
+    groups = PrefixGroupAllocator.allocate(requests, config.prefix, seed=config.seed, dataset_id=name)
     groups = RequestOrderPlanner.sort_within_groups(groups, config.request_order, config=config)
-    reachability = ReachabilityValidator.validate(groups, config)
-    planned = PrefixPlanner.plan(groups, config.target, 16, config.prefix.minimum_non_shared_length)
+    planned = PrefixPlanner.plan(groups, config.target, size, config.prefix.minimum_non_shared_length)
     groups = MasterPrefixGenerator.generate(planned.groups, config)
     groups = RequestContentGenerator.generate(groups, config.suffix, config=config)
     groups = CollisionValidator.validate_and_repair(groups, config.suffix.collision_detection, config=config)
-    ordered = RequestOrderPlanner.merge_groups(groups, config.request_order, config=config)
+    return RequestOrderPlanner.merge_groups(groups, config.request_order, config=config), groups
+
+
+def judged(
+    config: DatasetConfig, ordered: list[foreword.RequestPlan], groups: dict[str, foreword.PrefixGroupPlan]
+) -> tuple[foreword.PrefixCacheSimulationResult, foreword.ValidationReport]:
+    """What the requests give, against the config's target."""
+    reach = ReachabilityValidator.validate(groups, config)
     simulation = WatermarkSimulator.simulate(ordered, config.routing.cache_scope)
-    validation = TheoreticalHitRateValidator.validate(
-        simulation, config.target, config.validation, reachability=reachability
-    )
-    written = DatasetWriter.write(ordered, groups, simulation, validation, config=config, output=tmp_path / "stages")
+    report = TheoreticalHitRateValidator.validate(simulation, config.target, config.validation, reachability=reach)
+    return simulation, report
+
+
+def test_the_stages_write_what_one_call_writes(config: DatasetConfig, tmp_path: Path) -> None:
+    """Stages called one by one end in the bytes of ``generate_prefix_cache_dataset``."""
+    ordered, groups = staged(config)
+    simulation, report = judged(config, ordered, groups)
+    written = DatasetWriter.write(ordered, groups, simulation, report, config=config, output=tmp_path / "stages")
+    whole = foreword.generate_prefix_cache_dataset(config, output=tmp_path / "whole")
 
     rows = [json.loads(line) for line in written.data_path.read_text().splitlines()]
     assert [row["prompt"] for row in rows] == [request.prompt for request in ordered]
     assert [row["request_id"] for row in rows] == [request.request_id for request in ordered]
-    whole = foreword.generate_prefix_cache_dataset(config, output=tmp_path / "whole")
     assert whole.data_path.read_bytes() == written.data_path.read_bytes()
     assert whole.manifest_path.read_bytes() == written.manifest_path.read_bytes()
-    assert validation.designed_hit_ratio == whole.validation.designed_hit_ratio
-    assert validation.validation_status == "PASS"
+    assert report.designed_hit_ratio == whole.validation.designed_hit_ratio
+    assert report.validation_status == "PASS"
 
+
+def test_the_program_runs_and_reports(config: DatasetConfig, tmp_path: Path) -> None:
+    """The runner and the report builder close the RFC's program: measured is designed."""
+    ordered, groups = staged(config)
+    simulation, validation = judged(config, ordered, groups)
+    DatasetWriter.write(ordered, groups, simulation, validation, config=config, output=tmp_path / "set")
     with server_process(ServerConfig(port=0, decode_tokens_per_s=None)) as url:
         outcome = PrefixCacheBenchmarkRunner.run(
             ordered,
             config.execution,
-            dataset=tmp_path / "stages",
+            dataset=tmp_path / "set",
             urls=[url],
             metrics_urls=[f"{url}/metrics"],
             output=tmp_path / "run",
         )
+    manifest = DatasetManifest.load(tmp_path / "set")
     metrics = foreword.PrefixCacheRuntimeMetrics.load(tmp_path / "run", "cold")
-    manifest = DatasetManifest.load(tmp_path / "stages")
+
     report = PrefixCacheReportBuilder.build(manifest, validation, outcome)
-    short = foreword.build_prefix_cache_report(
-        manifest, validation, metrics, foreword.PerformanceResult.load(tmp_path / "run")
-    )
+    performance = foreword.PerformanceResult.load(tmp_path / "run")
+    short = foreword.build_prefix_cache_report(manifest, validation, metrics, performance)
 
     assert report.actual_hit_ratio == pytest.approx(simulation.hit_ratio, abs=1e-12)
     assert metrics.hits_delta == simulation.hit_tokens

@@ -170,14 +170,14 @@ class PrefixPlanner:
     def plan(
         groups: Mapping[str, PrefixGroupPlan],
         target: TargetHitRateConfig,
-        block_size: int | None = None,
+        block_size: int | str | None = None,
         minimum_non_shared_length: int | None = None,
         *,
         cache_scope: str = CacheScope.GLOBAL.value,
         ends: Ends = NO_ENDS,
     ) -> PrefixPlanningResult:
         """Plan prefixes; the groups are in the result. See ``plan_prefix_lengths``."""
-        size = block_size or DEFAULT_BLOCK_SIZE
+        size = block_size if isinstance(block_size, int) else DEFAULT_BLOCK_SIZE
         own = size if minimum_non_shared_length is None else minimum_non_shared_length
         return plan_prefix_lengths(groups, target, size, own, cache_scope=cache_scope, ends=ends)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from foreword.rfc.types import LengthDistributionConfig, PrefixGroupConfig, RequestPlan, TargetHitRateConfig
     from foreword.terms import IntArray
+    from foreword.workload.plan import Aim, PrefixPlan, Prompts
 
 DEFAULT_BLOCK_SIZE = 16
 DEFAULT_SEED = 42
@@ -125,35 +126,51 @@ def plan_prefix_lengths(
     prompts = members.prompts(block_size, minimum_non_shared_length, cache_scope=cache_scope, ends=ends)
     check_prompts(prompts)
     aim = aim_of(target, members.groups.ids, shape=shape, nested=nested_prefix)
-    order = members.send_order
-    plan = plan_prefixes(prompts, aim, order=order)
-    domain, lane = prompts.domain[order], prompts.lane[order]
-    shared = plan.prefix_len[order]
-    cold = watermark.cold(shared, lane, domain=domain, trunk_len=prompts.trunk_len)
-    marks = watermark.warm(shared, lane) if aim.warm else cold
-    lost = _sums(members.groups.of_request[order], shared - cold.hit, len(groups))
-    reaches = group_reaches(prompts, len(groups), order=order, aim=aim)
+    plan = plan_prefixes(prompts, aim, order=members.send_order)
     requests = [
         _with_prefix(request, prefix, block_size, ends)
         for request, prefix in zip(members.requests, plan.prefix_len.tolist(), strict=True)
     ]
-    planned = members.regrouped(groups, requests)
-    goals = [*plan.group_target_hit_tokens.tolist(), *[0] * len(groups)]
+    hits, lost = _planned_hits(members, prompts, plan.prefix_len, aim)
     return PrefixPlanningResult(
-        groups={
-            name: replace(
-                group,
-                master_prefix_len=max((request.planned_prefix_len for request in group.requests), default=0),
-                target_hit_tokens=goals[index],
-                max_reachable_hit_ratio=None if (reach := reaches[index]) is None else float(reach.ceiling),
-                cold_start_loss=lost[index],
-            )
-            for index, (name, group) in enumerate(planned.items())
-        },
-        planned_hit_tokens=int(marks.hit.sum()),
+        groups=_described(members, prompts, aim, plan, (members.regrouped(groups, requests), lost)),
+        planned_hit_tokens=hits,
         input_tokens=int(prompts.input_len.sum()),
         strategy=plan.strategy,
     )
+
+
+def _planned_hits(members: Members, prompts: Prompts, prefix_len: IntArray, aim: Aim) -> tuple[int, list[int]]:
+    """Hit tokens of the pass that was planned for, and what filling the cache costs each group in a cold one."""
+    order = members.send_order
+    shared, lane = prefix_len[order], prompts.lane[order]
+    cold = watermark.cold(shared, lane, domain=prompts.domain[order], trunk_len=prompts.trunk_len)
+    hits = watermark.warm(shared, lane).hit if aim.warm else cold.hit
+    lost = _sums(members.groups.of_request[order], shared - cold.hit, len(members.groups.ids))
+    return int(hits.sum()), lost
+
+
+def _described(
+    members: Members,
+    prompts: Prompts,
+    aim: Aim,
+    plan: PrefixPlan,
+    planned: tuple[Mapping[str, PrefixGroupPlan], list[int]],
+) -> dict[str, PrefixGroupPlan]:
+    """Groups with what their plan comes to."""
+    groups, lost = planned
+    reaches = group_reaches(prompts, len(groups), order=members.send_order, aim=aim)
+    goals = [*plan.group_target_hit_tokens.tolist(), *[0] * len(groups)]
+    return {
+        name: replace(
+            group,
+            master_prefix_len=max((request.planned_prefix_len for request in group.requests), default=0),
+            target_hit_tokens=goals[index],
+            max_reachable_hit_ratio=None if (reach := reaches[index]) is None else float(reach.ceiling),
+            cold_start_loss=lost[index],
+        )
+        for index, (name, group) in enumerate(groups.items())
+    }
 
 
 def simulate_prefix_cache_watermarks(
