@@ -39,11 +39,16 @@ _WORTH_A_WORKER = 10_000
 
 
 class Making(NamedTuple):
-    """How to generate: processes (``None``: as many as help), proof level, and whether to replace a data set."""
+    """How to generate: processes (``None``: as many as help), proof level, and what to do with what stands there.
+
+    ``resume`` goes on with an unfinished data set; ``compress`` writes data and metadata as ``.zst``.
+    """
 
     workers: int | None = None
     proof: ProofLevel = "window"
     overwrite: bool = False
+    resume: bool = False
+    compress: bool = False
 
 
 class Generated(NamedTuple):
@@ -101,14 +106,18 @@ def generate(
 
     A target that cannot be met still gives the nearest data set, with status FAIL in its report.
     """
-    from foreword.store.dataset import check_folder, write_dataset
+    from foreword.store.dataset import Writing, check_folder, write_dataset
     from foreword.store.workshop import Order
+    from foreword.store.zstd import check_zstd
 
     planned = _design(config, _tokenizer(config))
-    check_folder(output, overwrite=making.overwrite)
+    check_folder(output, overwrite=making.overwrite, resume=making.resume)
+    if making.compress:
+        check_zstd()
     workers = making.workers or _fitting_workers(config.request_count)
+    writing = Writing(workers, making.resume, making.compress)
     order = Order(config, planned.facts, making.proof)
-    return Generated(planned, write_dataset(order, planned, folder=output, workers=workers, progress=progress))
+    return Generated(planned, write_dataset(order, planned, folder=output, writing=writing, progress=progress))
 
 
 def validate(

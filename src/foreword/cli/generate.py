@@ -26,6 +26,12 @@ def generate(  # noqa: PLR0913 - one parameter a flag
         Literal["window", "full"], Parameter(help="Re-encode joints and a sample of prompts, or every prompt.")
     ] = "window",
     overwrite: Annotated[bool, Parameter(negative="", help="Replace a data set in the folder.")] = False,
+    resume: Annotated[
+        bool, Parameter(negative="", help="Go on with an unfinished data set; the bytes are those of one go.")
+    ] = False,
+    compress: Annotated[
+        Literal["none", "zstd"], Parameter(help="Write data and metadata as they are, or as .zst (extra zstd).")
+    ] = "none",
     set_: Overrides = (),
     json: Json = False,
     strict: Strict = False,
@@ -37,8 +43,9 @@ def generate(  # noqa: PLR0913 - one parameter a flag
     from foreword.store.configs import load_dataset_config, with_sources
 
     asked = with_sources(load_dataset_config(config, overrides=set_), tokenizer=tokenizer, corpus=corpus)
+    making = flow.Making(workers, proof, overwrite, resume, compress == "zstd")
     with counted("generating", "requests", quiet=json) as progress:
-        made = flow.generate(asked, output, making=flow.Making(workers, proof, overwrite), progress=progress)
+        made = flow.generate(asked, output, making=making, progress=progress)
     if json:
         print_json({"dataset": str(output), **made.written.report})
     else:

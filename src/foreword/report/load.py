@@ -10,7 +10,7 @@ from foreword.errors import DataError
 from foreword.report.performance import has_shape
 from foreword.report.records import CacheMetrics, Manifest, PlanRow, RunFacts, RunRecord
 from foreword.store.decoding import read_lines
-from foreword.store.rows import MANIFEST, METADATA
+from foreword.store.rows import MANIFEST, METADATA, stored
 from foreword.store.rows import read_document as read_dataset_document
 from foreword.store.runs import open_run, read_document, read_rows
 from foreword.terms import Pass
@@ -37,7 +37,7 @@ def load_record(run_dir: Path) -> RunRecord:
         name=run_dir.resolve().name,
         run=_converted(folder.run, read_document(folder.run), RunFacts),
         manifest=_converted(folder.dataset / MANIFEST, read_dataset_document(folder.dataset, MANIFEST), Manifest),
-        plan=_plan(folder.dataset / METADATA),
+        plan=_plan(stored(folder.dataset, METADATA)),
         results=results,
         row_cut_off=_is_cut_off(folder.requests),
         metrics=_cache_metrics(folder.prefix_cache),

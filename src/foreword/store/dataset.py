@@ -7,9 +7,8 @@ their names when they are whole, so that a reader never takes half a data set fo
 from __future__ import annotations
 
 import hashlib
-import io
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -19,23 +18,29 @@ from foreword._version import __version__
 from foreword.errors import ConstructionError, DataError, UsageError
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.atomic import replace_file
-from foreword.store.making import Maker, Opening, joined
-from foreword.store.rows import DATA, DATASET_FILES, MANIFEST, METADATA, REPORT, WARMUP, read_document
+from foreword.store.growing import PARTS, Growth, Sink, check_resumable
+from foreword.store.making import Maker, Opening
+from foreword.store.rows import DATASET_FILES, MANIFEST, REPORT, WARMUP, read_document
 from foreword.terms import request_id
 from foreword.workload.collisions import SAMPLED_OF, repetition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from typing import IO
 
     from foreword.simulate.design import Design
     from foreword.store.workshop import Order, Rows
     from foreword.terms import IntArray
     from foreword.workload.proof import ProofCounts
 
-_PARTS = ".parts"
-_PIECE_BYTES = 1 << 20
+_NO_BYTES: dict[str, bool | set[str]] = {
+    "tokenizer": True,
+    "execution": True,
+    "privacy": True,
+    "suffix": {"path"},
+    "prefix": {"path"},
+}
+"""What a config says that no prompt depends on, or that digests say better."""
 
 
 class Written(NamedTuple):
@@ -46,41 +51,30 @@ class Written(NamedTuple):
     report: dict[str, Any]
 
 
-@dataclass(slots=True)
-class _Sink:
-    """A file that grows under a temporary name, with its digest."""
+class Writing(NamedTuple):
+    """How to write: processes, whether to go on with an unfinished data set, whether to compress the large files."""
 
-    path: Path
-    rows: int = 0
-    size_bytes: int = 0
-    _digest: Any = field(default_factory=hashlib.sha256)
-
-    @property
-    def growing(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.partial")
-
-    def append(self, file: IO[bytes], data: IO[bytes], *, rows: int) -> None:
-        """Copy a stretch of rows, a piece at a time: a stretch of long prompts is large."""
-        while piece := data.read(_PIECE_BYTES):
-            file.write(piece)
-            self._digest.update(piece)
-            self.size_bytes += len(piece)
-        self.rows += rows
-
-    def finish(self) -> dict[str, Any]:
-        self.growing.replace(self.path)
-        return {"sha256": self._digest.hexdigest(), "bytes": self.size_bytes, "rows": self.rows}
+    workers: int = 1
+    resume: bool = False
+    compress: bool = False
 
 
-def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something, unless it is an unfinished data set or one to overwrite; change nothing."""
+def check_folder(folder: Path, *, overwrite: bool, resume: bool = False) -> None:
+    """Refuse a folder that holds something, unless it is a data set to overwrite or an unfinished one to go on with.
+
+    Changes nothing.
+    """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", advice="give a folder with --output")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"{folder} is not empty and holds no data set", advice="give another --output")
-    if not overwrite and _state(folder) != "incomplete":
+    unfinished = _state(folder) == "incomplete"
+    if unfinished and not (overwrite or resume):
+        advice = "go on with --resume, or begin anew with --overwrite"
+        raise UsageError(f"{folder} holds an unfinished data set", advice=advice)
+    if not unfinished and not overwrite:
         raise UsageError(f"{folder} holds a data set", advice="give another --output, or --overwrite")
 
 
@@ -91,46 +85,56 @@ def _state(folder: Path) -> object:
         return None
 
 
-def _clear_folder(folder: Path) -> Path:
-    """Make the folder, without what an earlier data set left; returns the folder for parts."""
+def _clear_folder(folder: Path) -> None:
+    """Remove what an earlier data set left."""
     for name in DATASET_FILES:
         (folder / name).unlink(missing_ok=True)
         (folder / f"{name}.partial").unlink(missing_ok=True)
-    shutil.rmtree(folder / _PARTS, ignore_errors=True)
-    (folder / _PARTS).mkdir(parents=True)
-    return folder / _PARTS
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 
 def write_dataset(
-    order: Order, design: Design, *, folder: Path, workers: int, progress: Callable[[int, int], None]
+    order: Order, design: Design, *, folder: Path, writing: Writing, progress: Callable[[int, int], None]
 ) -> Written:
     """Compose, prove and write every request of a design, in send order.
 
     Nothing in ``folder`` is touched before tokenizer and corpora have proved good. ``progress`` hears how many of how
-    many requests are written. Raises ``ConstructionError`` where prompts cannot
-    be kept apart; what was written so far stays under temporary names beside an ``incomplete`` manifest.
+    many requests are written. Raises ``ConstructionError`` where prompts cannot be kept apart, and ``DataError`` where
+    the unfinished data set is another one; what was written so far stays, to be resumed, beside an ``incomplete``
+    manifest.
     """
-    with Maker(order, workers) as maker:
+    total = len(design.order)
+    with Maker(order, writing.workers) as maker:
         first = maker.opening()
-        parts_folder = _clear_folder(folder)
-        write_json(folder / MANIFEST, _incomplete(design))
-        files, summary = _write_rows(maker, design, folder, progress)
-    shutil.rmtree(parts_folder, ignore_errors=True)
+        growth = _growth(folder, writing, manifest := _incomplete(order, design, first, compress=writing.compress))
+        write_json(folder / MANIFEST, manifest)
+        parts = maker.parts(folder / PARTS, total, start=growth.rows)
+        files, summary = growth.grow(parts, lambda rows: progress(rows, total))
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
     files |= {WARMUP: _write_warmup(folder, first.warmup)}
     collisions = _check_unique(design, first, summary)
     design = replace(design, warnings=(*design.warnings, *first.facts["content"].get("warnings", ())))
     checks = {
-        "reencode": _reencode(first.facts["proof_level"], summary.proof, count=len(design.order)),
+        "reencode": _reencode(first.facts["proof_level"], summary.proof, count=total),
         "collisions": collisions,
         "laws": _laws(design, collisions),
     }
     report = validation_document(design, checks)
     files |= {REPORT: write_json(folder / REPORT, report)}
     described = {name: first.facts[name] for name in ("tokenizer", "corpus", "content")}
-    parts = {**described, **checks, "files": files}
-    manifest = manifest_document(design, parts)
+    parts_of_manifest = {**described, **checks, "files": files}
+    manifest = manifest_document(design, parts_of_manifest)
     write_json(folder / MANIFEST, manifest)
     return Written(folder, manifest, report)
+
+
+def _growth(folder: Path, writing: Writing, manifest: dict[str, Any]) -> Growth:
+    """Files to go on with, or new ones in a cleared folder."""
+    if writing.resume and (folder / MANIFEST).is_file():
+        check_resumable(read_document(folder, MANIFEST), manifest["resume_key"])
+        return Growth.resume(folder, compress=writing.compress)
+    _clear_folder(folder)
+    return Growth.begin(folder, compress=writing.compress)
 
 
 def write_json(path: Path, document: dict[str, Any]) -> dict[str, Any]:
@@ -140,38 +144,27 @@ def write_json(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": 1}
 
 
-def _incomplete(design: Design) -> dict[str, Any]:
+def _incomplete(order: Order, design: Design, first: Opening, *, compress: bool) -> dict[str, Any]:
+    """The manifest while files grow; ``resume_key`` tells the data set by all that its bytes depend on."""
+    config = design.config.model_dump(mode="json", exclude=_NO_BYTES)
+    parts = [config, order.facts, order.proof, first.facts["tokenizer"], first.facts["corpus"], compress, __version__]
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted"))
     return {
         "schema_version": SCHEMA_VERSION,
         "state": "incomplete",
         "dataset_id": design.config.dataset_id,
         "generator_version": f"foreword {__version__}",
+        "seed": design.config.seed,
         "request_count": design.config.request_count,
         "block_size": design.facts.block_size,
+        "resume_key": digest.hexdigest(),
     }
 
 
-def _write_rows(
-    maker: Maker, design: Design, folder: Path, progress: Callable[[int, int], None]
-) -> tuple[dict[str, Any], Rows]:
-    data, metadata = _Sink(folder / DATA), _Sink(folder / METADATA)
-    total = len(design.order)
-    summaries: list[Rows] = []
-    with data.growing.open("wb") as data_file, metadata.growing.open("wb") as metadata_file:
-        for part in maker.parts(folder / _PARTS, total):
-            for sink, file, path in ((data, data_file, part.data), (metadata, metadata_file, part.metadata)):
-                with path.open("rb") as made:
-                    sink.append(file, made, rows=part.rows)
-                path.unlink()
-            summaries.append(part.summary)
-            progress(data.rows, total)
-    return {DATA: data.finish(), METADATA: metadata.finish()}, joined(summaries)
-
-
 def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
-    sink = _Sink(folder / WARMUP)
+    sink = Sink(folder / WARMUP)
     with sink.growing.open("wb") as file:
-        sink.append(file, io.BytesIO(lines), rows=lines.count(b"\n"))
+        sink.append(file, [lines], rows=lines.count(b"\n"))
     return sink.finish()
 
 

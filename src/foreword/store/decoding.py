@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from foreword.errors import DataError
+from foreword.store.zstd import decompressed_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,13 +31,13 @@ def read_object(path: Path, *, advice: str) -> dict[str, Any]:
 
 
 def read_lines(path: Path, decode: Callable[[bytes], Row], *, growing: bool = False) -> Iterator[Row]:
-    """Decoded lines of a JSONL file; raises ``DataError`` that names file, line and request.
+    """Decoded lines of a JSONL file, plain or ``.zst``; raises ``DataError`` that names file, line and request.
 
     A file may still be ``growing``, or was when its writer was killed: a last line without its newline is left out.
     """
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(decompressed_lines(file) if path.suffix == ".zst" else file, start=1):
                 if growing and not line.endswith(b"\n"):
                     return
                 try:
@@ -44,6 +46,8 @@ def read_lines(path: Path, decode: Callable[[bytes], Row], *, growing: bool = Fa
                     raise _damaged(path, number, line=line, failure=failure) from None
     except FileNotFoundError:
         raise DataError(f"{path} does not exist", field=path.name) from None
+    except zlib.error as damage:
+        raise DataError(f"{path} is damaged: {damage}", field=path.name) from None
 
 
 def _damaged(path: Path, number: int, *, line: bytes, failure: msgspec.MsgspecError) -> DataError:

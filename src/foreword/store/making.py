@@ -90,9 +90,9 @@ class Maker:
             first = self._pool.submit(_opening)
         return first.result()
 
-    def parts(self, folder: Path, total: int) -> Iterator[Part]:
-        """Parts in ``folder``, in send order; at most a few are made ahead of the one that is read."""
-        tasks = [(folder, start, min(start + TASK_REQUESTS, total)) for start in range(0, total, TASK_REQUESTS)]
+    def parts(self, folder: Path, total: int, *, start: int = 0) -> Iterator[Part]:
+        """Parts in ``folder`` from a place on, in send order; at most a few are made ahead of the one that is read."""
+        tasks = [(folder, first, min(first + TASK_REQUESTS, total)) for first in range(start, total, TASK_REQUESTS)]
         if self._pool is None:
             yield from (_part(*task) for task in tasks)
             return

@@ -13,7 +13,7 @@ from foreword.cache.rules import HitRule
 from foreword.errors import DataError
 from foreword.simulate.validate import Layout, Metadata, Problem
 from foreword.store.decoding import read_lines
-from foreword.store.rows import DATA, MANIFEST, METADATA, WARMUP, DataRow, MetadataRow, WarmupRow, read_document
+from foreword.store.rows import DATA, MANIFEST, METADATA, WARMUP, DataRow, MetadataRow, WarmupRow, read_document, stored
 from foreword.terms import PromptFormat
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def read_columns(dataset: Path, *, group_ids: Sequence[str]) -> Columns:
     fingerprints: list[str] = []
     numbers: dict[str, list[int]] = {name: [] for name in ("group", "planned_dp_id", "input_len", "planned_prefix_len")}
     numbers |= {name: [] for name in _INT_COLUMNS}
-    for row in read_lines(dataset / METADATA, msgspec.json.Decoder(MetadataRow).decode):
+    for row in read_lines(stored(dataset, METADATA), msgspec.json.Decoder(MetadataRow).decode):
         ids.append(row.request_id)
         classes.append(row.request_class)
         ratios.append(row.expected_hit_ratio)
@@ -121,12 +121,12 @@ def read_columns(dataset: Path, *, group_ids: Sequence[str]) -> Columns:
 
 def read_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Metadata rows as they stand."""
-    return read_lines(dataset / METADATA, msgspec.json.Decoder(dict[str, Any]).decode)
+    return read_lines(stored(dataset, METADATA), msgspec.json.Decoder(dict[str, Any]).decode)
 
 
 def read_data(dataset: Path, *, chunk: int) -> Iterator[list[DataRow]]:
     """Requests in send order, ``chunk`` at a time."""
-    rows = read_lines(dataset / DATA, msgspec.json.Decoder(DataRow).decode)
+    rows = read_lines(stored(dataset, DATA), msgspec.json.Decoder(DataRow).decode)
     while taken := list(islice(rows, chunk)):
         yield taken
 

@@ -20,6 +20,7 @@ from foreword.store.rows import (
     SentRow,
     SentWarmupRow,
     read_document,
+    stored,
 )
 from foreword.terms import Engine, ExecutionMode, PromptFormat, Status
 
@@ -70,7 +71,7 @@ _sent_warmup = msgspec.json.Decoder(SentWarmupRow).decode
 def read_manifest(dataset: Path) -> RunManifest:
     """Read ``manifest.json`` and check that the data set is whole; raises ``DataError``."""
     for name in (DATA, METADATA, MANIFEST):
-        if not (dataset / name).is_file():
+        if not stored(dataset, name).is_file():
             raise DataError(f"{dataset / name} does not exist", advice="--dataset takes the folder of a data set")
     path, raw = dataset / MANIFEST, read_document(dataset, MANIFEST)
     try:
@@ -146,11 +147,11 @@ def _check_sizes(dataset: Path, raw: dict[str, Any]) -> None:
 
 def read_requests(dataset: Path) -> Iterator[SendRequest]:
     """Stream the requests in send order; raises ``DataError`` that names file and line."""
-    path = dataset / DATA
-    rows = zip_longest(read_lines(path, _sent), read_lines(dataset / METADATA, _sent_metadata))
+    path, described = stored(dataset, DATA), stored(dataset, METADATA)
+    rows = zip_longest(read_lines(path, _sent), read_lines(described, _sent_metadata))
     for number, (request, facts) in enumerate(rows, start=1):
         if request is None or facts is None:
-            short = path if request is None else dataset / METADATA
+            short = path if request is None else described
             raise DataError(f"{short}:{number}: the file ends before its companion does")
         if request.request_id != facts.request_id:
             raise DataError(

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 DATA, METADATA, WARMUP = "data.jsonl", "request_metadata.jsonl", "warmup.jsonl"
 MANIFEST, REPORT = "manifest.json", "validation_report.json"
-DATASET_FILES = (DATA, METADATA, WARMUP, MANIFEST, REPORT)
+ZSTD = ".zst"
+DATASET_FILES = (DATA, METADATA, WARMUP, MANIFEST, REPORT, f"{DATA}{ZSTD}", f"{METADATA}{ZSTD}")
+"""Every file that a data set may have; data and metadata are plain or compressed."""
+
+
+def stored(dataset: Path, name: str) -> Path:
+    """Where a file of a data set is: under its name, or compressed."""
+    packed = dataset / f"{name}{ZSTD}"
+    return packed if packed.is_file() and not (dataset / name).is_file() else dataset / name
 
 
 class DataRow(msgspec.Struct, forbid_unknown_fields=True):

@@ -43,23 +43,25 @@ def test_a_new_or_empty_folder_may_be_used(overwrite: bool, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "allowed"),
+    ("content", "unfinished"),
     [('{"state": "incomplete"}', True), ('{"state": "complete"}', False), ("{", False), ("[]", False)],
 )
-def test_only_an_unfinished_data_set_gives_way_by_itself(
+def test_what_stands_in_a_folder_gives_way_only_when_asked(
     content: str,
-    allowed: bool,  # noqa: FBT001 - a case
+    unfinished: bool,  # noqa: FBT001 - a case
     tmp_path: Path,
 ) -> None:
-    """A complete or damaged one is replaced when that was asked for."""
+    """A data set is replaced with --overwrite, and an unfinished one also goes on with --resume."""
     folder = state_of(tmp_path / "dataset", content)
 
     check_folder(folder, overwrite=True)
-    if allowed:
+    with pytest.raises(UsageError, match="--overwrite"):
         check_folder(folder, overwrite=False)
+    if unfinished:
+        check_folder(folder, overwrite=False, resume=True)
     else:
         with pytest.raises(UsageError, match="--overwrite"):
-            check_folder(folder, overwrite=False)
+            check_folder(folder, overwrite=False, resume=True)
 
 
 def test_files_of_the_user_s_stay(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_files_of_the_user_s_stay(tmp_path: Path) -> None:
     (folder / ".parts").mkdir()
     (folder / ".parts" / "data-0000000000").write_text("old", encoding="utf-8")
 
-    flow.generate(config(), folder, making=flow.Making())
+    flow.generate(config(), folder, making=flow.Making(overwrite=True))
 
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "notes.txt"])
 
