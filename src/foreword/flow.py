@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from foreword.run.spec import RunOutcome, RunSpec
     from foreword.store.checking import Check
     from foreword.store.dataset import Written
+    from foreword.store.regenerating import Regenerated
     from foreword.store.replays import Export
     from foreword.store.tokenizers import LoadedTokenizer
     from foreword.workload.content import ProofLevel
@@ -131,6 +132,25 @@ def validate(
     from foreword.store.checking import check_dataset
 
     return check_dataset(dataset, tokenizer=tokenizer, corpus=corpus, progress=progress)
+
+
+def regenerate(
+    manifest: Path,
+    output: Path | None = None,
+    *,
+    tokenizer: str | None = None,
+    corpus: Path | None = None,
+    progress: Callable[[int, int], None] = _unheard,
+) -> Regenerated:
+    """Make a data set again from its manifest alone and compare every file; it is kept where ``output`` says."""
+    from foreword.store.regenerating import compare, read_recipe
+
+    recipe = read_recipe(manifest, tokenizer=tokenizer, corpus=corpus)
+    making = Making(proof="full" if recipe.full_proof else "window", compress=recipe.compress)
+    with tempfile.TemporaryDirectory(prefix="foreword-regenerate-") as temporary:
+        folder = output or Path(temporary) / "dataset"
+        generate(recipe.config, folder, making=making, progress=progress)
+        return compare(recipe, folder, kept=output is not None)
 
 
 def run(spec: RunSpec, progress: RunProgress | None = None) -> RunOutcome:

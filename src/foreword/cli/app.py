@@ -33,6 +33,10 @@ COMMANDS = {
         "Re-encode a data set, replay its blocks and check every stated number.",
         "foreword validate --dataset dataset",
     ),
+    "regenerate": (
+        "Make a data set again from its manifest and prove that it is the same.",
+        "foreword regenerate --manifest dataset/manifest.json",
+    ),
     "run": (
         "Send a data set to a server, closed loop, and record every request.",
         "foreword run --dataset dataset --url http://127.0.0.1:8000 --concurrency 1",

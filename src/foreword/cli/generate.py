@@ -10,6 +10,20 @@ from cyclopts.validators import Number
 
 from foreword.cli.options import Json, Overrides, Strict, print_json, print_warnings
 
+Workers = Annotated[
+    int | None, Parameter(validator=Number(gte=1), help="Processes; the data set is the same for any number.")
+]
+Proof = Annotated[
+    Literal["window", "full"], Parameter(help="Re-encode joints and a sample of prompts, or every prompt.")
+]
+Overwrite = Annotated[bool, Parameter(negative="", help="Replace a data set in the folder.")]
+Resume = Annotated[
+    bool, Parameter(negative="", help="Go on with an unfinished data set; the bytes are those of one go.")
+]
+Compress = Annotated[
+    Literal["none", "zstd"], Parameter(help="Write data and metadata as they are, or as .zst (extra zstd).")
+]
+
 
 def generate(  # noqa: PLR0913 - one parameter a flag
     *,
@@ -19,19 +33,11 @@ def generate(  # noqa: PLR0913 - one parameter a flag
         str | None, Parameter(help="builtin, a tokenizer.json or its folder, or hub:NAME@REV.")
     ] = None,
     corpus: Annotated[Path | None, Parameter(help="File or folder of the text source.")] = None,
-    workers: Annotated[
-        int | None, Parameter(validator=Number(gte=1), help="Processes; the data set is the same for any number.")
-    ] = None,
-    proof: Annotated[
-        Literal["window", "full"], Parameter(help="Re-encode joints and a sample of prompts, or every prompt.")
-    ] = "window",
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace a data set in the folder.")] = False,
-    resume: Annotated[
-        bool, Parameter(negative="", help="Go on with an unfinished data set; the bytes are those of one go.")
-    ] = False,
-    compress: Annotated[
-        Literal["none", "zstd"], Parameter(help="Write data and metadata as they are, or as .zst (extra zstd).")
-    ] = "none",
+    workers: Workers = None,
+    proof: Proof = "window",
+    overwrite: Overwrite = False,
+    resume: Resume = False,
+    compress: Compress = "none",
     set_: Overrides = (),
     json: Json = False,
     strict: Strict = False,
