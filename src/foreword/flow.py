@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from foreword.cache.rules import HitRule
 from foreword.engines.registry import PROFILES
 from foreword.errors import ConfigError, Interrupted
+from foreword.logs import Kind, about, note, note_design, note_run
 from foreword.simulate.design import Design, Facts, design
 from foreword.terms import Engine, PromptFormat, Status
 
@@ -118,7 +119,10 @@ def generate(
     workers = making.workers or _fitting_workers(config.request_count)
     writing = Writing(workers, making.resume, making.compress)
     order = Order(config, planned.facts, making.proof)
-    return Generated(planned, write_dataset(order, planned, folder=output, writing=writing, progress=progress))
+    with about(Kind.COLLISIONS, config.dataset_id):
+        written = write_dataset(order, planned, folder=output, writing=writing, progress=progress)
+    note(Kind.COLLISIONS, "data set written", dataset_id=config.dataset_id, **written.report["collisions"])
+    return Generated(planned, written)
 
 
 def validate(
@@ -157,14 +161,20 @@ def run(spec: RunSpec, progress: RunProgress | None = None) -> RunOutcome:
     """Send a data set to a server and record every request; see ``foreword.run.session``."""
     from foreword.run.session import run as make_run
 
-    return make_run(spec, progress)
+    outcome = make_run(spec, progress)
+    note_run(outcome)
+    return outcome
 
 
 def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
     """Explain a run as JSON, one offline HTML file and tables."""
     from foreword.report.write import write_report
 
-    return write_report(run_dir, output)
+    written = write_report(run_dir, output)
+    head = written.document.headline
+    figures = {name: getattr(head, f"{name}_hit_ratio") for name in ("target", "designed", "measured")}
+    note(Kind.REPORT, "run explained", run=run_dir.name, verdict=head.runtime.verdict.value, **figures)
+    return written
 
 
 def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
@@ -257,7 +267,9 @@ def _design(config: DatasetConfig, tokenizer: LoadedTokenizer | None) -> Design:
 
         frame = frame_for(tokenizer, config.prompt_format)
         facts = replace(facts, head_len=len(frame.head_ids), tail_len=len(frame.tail_ids))
-    planned = design(config, facts)
+    with about(Kind.PLANNING, config.dataset_id):
+        planned = design(config, facts)
+    note_design(planned)
     return replace(planned, warnings=(*notes, *planned.warnings))
 
 

@@ -5,11 +5,13 @@ Commands are import strings, so that ``foreword --help`` loads none of the libra
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from foreword._version import __version__
 from foreword.errors import ForewordError, UsageError
@@ -70,10 +72,28 @@ for _name, (_help, _example) in COMMANDS.items():
     app.command(f"foreword.cli.{_name}:{_name}", name=_name, help=_help, help_epilogue=f"Example: {_example}")
 
 
+app.meta.suppress_keyboard_interrupt = False
+
+
+@app.meta.default
+def _launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None, Parameter(help="Log lines on stderr from this level on.")
+    ] = None,
+    log_file: Annotated[Path | None, Parameter(help="Log lines as JSON, appended to this file.")] = None,
+) -> object:
+    if log_level is not None or log_file is not None:
+        from foreword.cli.logs import start_logging
+
+        start_logging(log_level, log_file)
+    return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a failure is one line on stderr."""
     try:
-        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        code = app.meta(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as failure:
         return _fail(UsageError(" ".join(str(failure).split()), advice="see foreword --help"))
     except ForewordError as failure:
@@ -96,6 +116,10 @@ def _machine_problem(failure: OSError | MemoryError) -> UsageError:
 
 
 def _fail(failure: ForewordError) -> int:
+    if logging.getLogger("foreword").handlers:
+        from foreword.logs import note_failure
+
+        note_failure(failure)
     where = f"{failure.stage}: " if failure.stage else ""
     print(f"foreword: {where}{failure}", file=sys.stderr)
     return failure.exit_code

@@ -30,10 +30,10 @@ def report(
     """
     from rich.console import Console
 
+    from foreword import flow
     from foreword.report.console import print_report
-    from foreword.report.write import write_report
 
-    written = write_report(run_dir, output)
+    written = flow.report(run_dir, output)
     if json:
         print_json(written.document.model_dump(mode="json"))
     else:

@@ -140,11 +140,11 @@ def _ratio(value: float | None) -> str:
 
 
 def _run_and_tell(spec: RunSpec, *, json: bool) -> int:
+    from foreword import flow
     from foreword.cli.run_progress import RunProgress
-    from foreword.run.session import run as make_run
 
     with RunProgress() as progress:
-        outcome = make_run(spec, progress)
+        outcome = flow.run(spec, progress)
     if json:
         print_json(outcome.document())
     else:
