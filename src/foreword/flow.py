@@ -82,6 +82,8 @@ class Replaying(NamedTuple):
     export: Export
     skip_errors: bool = False
     core: str = "auto"
+    cached: bool = True
+    save_trace: Path | None = None
 
 
 class Replayed(NamedTuple):
@@ -186,13 +188,23 @@ def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
     from foreword.store.traces import TraceSource, load_trace, replay_trace
 
     config = load_replay_config(config_path)
-    source = TraceSource(config.trace_file_path, skip_errors=asked.skip_errors, core=Core(asked.core))
+    source = TraceSource(
+        config.trace_file_path,
+        skip_errors=asked.skip_errors,
+        core=Core(asked.core),
+        with_ids=asked.export.templates,
+        cached=asked.cached,
+    )
     with hearing("reading", "bytes") as progress:
         trace = load_trace(source, progress)
+    if asked.save_trace is not None:
+        from foreword.store.parquet import write_parquet
+
+        write_parquet(trace.columns, asked.save_trace)
     replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)
     with hearing("replaying", "rows") as progress:
         moved = replay_trace(replayed, trace, source=source, progress=progress)
-    summary = summarise(replayed, TraceFacts(len(trace.rows), moved, trace.refused))
+    summary = summarise(replayed, TraceFacts(len(trace.columns), moved, trace.refused))
     output = asked.output or Path(config.output_result_path)
     write_replay(replayed, summary, output=output, export=asked.export)
     return Replayed(output, summary)

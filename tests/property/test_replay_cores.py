@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from foreword.config.replay import ReplayConfig
@@ -14,11 +14,17 @@ from foreword.simulate.compiled import replay_compiled
 from foreword.simulate.cores import WORTH_COMPILING_ROWS, Core, chosen_core, misfit
 from foreword.simulate.replay import Replay
 from foreword.simulate.schedule import in_order
+from foreword.simulate.summary import TraceFacts, summarise
+from foreword.trace.columns import columns_from
 from foreword.trace.schema import RowError, RowRefused
 from tests.support.replaying import SIZES, configs, document, group, instance, mixed_rows, requests
 
 if TYPE_CHECKING:
     from foreword.trace.schema import TraceRow
+
+
+NO_FACTS = TraceFacts(0, 0, {})
+COMPILED = ("lru", "ttl", "random_lru")
 
 
 @st.composite
@@ -71,9 +77,31 @@ def test_both_cores_end_in_the_same_state(document: dict[str, Any], rows: list[T
 
     compiled = Replay(config, lifecycle=lifecycle)
     assert misfit(compiled) is None
-    replay_compiled(compiled, rows, refuse=refused.append)
+    replay_compiled(compiled, columns_from(rows), refuse=refused.append)
 
     plain, refused_there = on_reference(config, rows, lifecycle=lifecycle)
+    assert compiled.save() == plain.save()
+    assert refused == refused_there
+
+
+@settings(max_examples=600)
+@given(configs(names="abc"), mixed_rows(names="abcx"), st.booleans())
+def test_both_cores_end_in_the_same_state_whatever_the_config(
+    document: dict[str, Any],
+    rows: list[TraceRow],
+    lifecycle: bool,  # noqa: FBT001 - hypothesis gives it
+) -> None:
+    """Every policy, tier set, write mode, mask and switch that the compiled core takes, mixed in one group."""
+    config = ReplayConfig.from_document(document)
+    compiled = Replay(config, lifecycle=lifecycle)
+    assume(misfit(compiled) is None)
+    refused: list[RowError] = []
+    in_order(rows)
+
+    replay_compiled(compiled, columns_from(rows), refuse=refused.append)
+
+    plain, refused_there = on_reference(config, rows, lifecycle=lifecycle)
+    assert summarise(compiled, NO_FACTS) == {**summarise(plain, NO_FACTS), "core": "compiled"}
     assert compiled.save() == plain.save()
     assert refused == refused_there
 
@@ -89,7 +117,7 @@ def test_a_replay_goes_on_after_the_compiled_core(
     in_order(later)
 
     compiled, (plain, _) = Replay(config), on_reference(config, first, lifecycle=False)
-    replay_compiled(compiled, first, refuse=lambda _error: None)
+    replay_compiled(compiled, columns_from(first), refuse=lambda _error: None)
     for replay in (compiled, plain):
         for row in later:
             try:
@@ -103,13 +131,10 @@ def test_a_replay_goes_on_after_the_compiled_core(
 
 @given(configs())
 def test_the_compiled_core_refuses_what_it_does_not_know(document: dict[str, Any]) -> None:
-    """Other policies, several tiers and trusted masks stay with the reference, and asking in vain is an error."""
+    """Policies that are orders over a tree stay with the reference, and asking in vain is an error."""
     replay = Replay(ReplayConfig.from_document(document))
     (pool,) = document["instance_groups"]
-    exact = all(
-        each["eviction_policy_type"] == "lru" and not each["eviction_policy_params"] for each in pool["instances"]
-    )
-    fits = exact and len(pool["storages"]) < 2 and document["trace_replay"]["block_mask_semantics"] == "simulated"
+    fits = all(each["eviction_policy_type"] in COMPILED for each in pool["instances"])
 
     assert (misfit(replay) is None) == fits
     if not fits:

@@ -70,7 +70,7 @@ class CacheGroup:
         self._write_refresh = config.trace_replay.write_refresh
         self._trusted = config.trace_replay.block_mask_semantics is MaskSemantics.TRUSTED
         self._default_ttl_s, self.ttl_refresh = group.default_block_ttl_seconds, group.ttl_refresh_on_read
-        self._written_tiers = written_tiers(self.edges)
+        self.written_tiers = written_tiers(self.edges)
         self._counts_node_reads = tracking.tree
         self._clock_ns = 0
 
@@ -188,7 +188,7 @@ class CacheGroup:
         return promoted
 
     def _bring_in(self, instance: InstanceCache, block: int, now: int) -> None:
-        for tier in range(self._written_tiers):
+        for tier in range(self.written_tiers):
             instance.enter(block, tier, now=now)
             instance.traffic[tier].written += 1
 

@@ -27,6 +27,8 @@ Core = Annotated[
     Literal["auto", "reference", "compiled"],
     Parameter(help="Which core replays; auto: the compiled one for long traces that it can replay."),
 ]
+Cache = Annotated[bool, Parameter(help="Keep what was read of a large trace for the next time, and use it.")]
+SaveTrace = Annotated[Path | None, Parameter(help="Also write the trace as Parquet to this file.")]
 Schema = Annotated[bool, Parameter(negative="", help="Print the JSON schema of the config, and stop.")]
 
 
@@ -39,6 +41,8 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     templates: Templates = False,
     on_error: OnError = "stop",
     core: Core = "auto",
+    cache: Cache = True,
+    save_trace: SaveTrace = None,
     print_schema: Schema = False,
     json: Json = False,
 ) -> int:
@@ -57,9 +61,9 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     from foreword.cli.progress import counted
     from foreword.store.replays import Export, SeriesChoice
 
-    asked = flow.Replaying(
-        output, Export(SeriesChoice(series), lifecycle, templates), skip_errors=on_error == "skip", core=core
-    )
+    export = Export(SeriesChoice(series), lifecycle, templates)
+    skips = on_error == "skip"
+    asked = flow.Replaying(output, export, skip_errors=skips, core=core, cached=cache, save_trace=save_trace)
     done = flow.replay(config, asked, hearing=partial(counted, quiet=json))
     if json:
         print_json({"output": str(done.output), **done.summary})

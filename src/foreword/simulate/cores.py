@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from foreword.config.replay import LruInstance, MaskSemantics
+from foreword.config.replay import LruInstance, RandomLruInstance, TtlInstance
 from foreword.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ WORTH_COMPILING_ROWS = 20_000
 """Below this, the reference has answered before the compiled core is loaded."""
 
 _LARGEST_BLOCK_BYTES = 2**30
+_MOST_SHARDS, _MOST_TIERS = 1_000_000, 31
+_COMPILED = (LruInstance, TtlInstance, RandomLruInstance)
 
 
 class Core(StrEnum):
@@ -42,21 +44,17 @@ def chosen_core(replay: Replay, rows: int, *, asked: Core) -> Core:
 def misfit(replay: Replay) -> str | None:
     """Why the compiled core cannot run this replay, if it cannot."""
     instances = replay.instances.values()
-    masks = replay.config.trace_replay.block_mask_semantics
     reasons = {
         "the replay has already begun": replay.started,
         "templates need the prefix tree": replay.templates,
-        "block_mask_semantics is not simulated": masks is not MaskSemantics.SIMULATED,
-        "a group has several tiers": any(len(at.group.tiers) > 1 for at in instances),
-        "a policy is not exact lru": not all(_is_exact_lru(at) for at in instances),
+        "a policy is not compiled": not all(isinstance(at.cache.config, _COMPILED) for at in instances),
         "blocks are larger than 1 GB": any(at.cache.bytes_per_block > _LARGEST_BLOCK_BYTES for at in instances),
+        "there are more than a million shards": sum(map(_shards, instances)) > _MOST_SHARDS,
+        "there are more than 31 tiers": any(len(at.group.tiers) > _MOST_TIERS for at in instances),
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
 
 
-def _is_exact_lru(at: ReplayedInstance) -> bool:
-    match at.cache.config:
-        case LruInstance(eviction_policy_params=params):
-            return params.shard_count == 1 and params.eviction_amplification_factor <= 1
-        case _:
-            return False
+def _shards(at: ReplayedInstance) -> int:
+    config = at.cache.config
+    return config.eviction_policy_params.shard_count if isinstance(config, LruInstance) else 1

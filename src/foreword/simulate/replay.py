@@ -48,10 +48,10 @@ from foreword.simulate.series import Series
 from foreword.trace.schema import INT64_MAX, PREFIX_MATCH, RowError, RowKind, RowRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from foreword.cache.group import ReadOutcome, WriteOutcome
-    from foreword.cache.instance import InstanceCache
+    from foreword.cache.instance import InstanceCache, Traffic
     from foreword.cache.masks import BlockMask
     from foreword.cache.table import State
     from foreword.config.replay import ReplayConfig
@@ -61,6 +61,18 @@ if TYPE_CHECKING:
 STATE_VERSION = 1
 UNKNOWN_INSTANCE = "instance_id: not in the config"
 UNSUPPORTED_QUERY = "query_type: not prefix_match"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a whole run came to for one instance, where its caches are still in the form of the compiled core."""
+
+    series: Series
+    cached_blocks: tuple[int, ...]
+    stranded_blocks: int
+    traffic: list[Traffic]
+    over_quota_checks: int
+    group: CacheGroup
 
 
 @dataclass(slots=True)
@@ -73,6 +85,17 @@ class ReplayedInstance:
     trace_ids: list[str] = field(default_factory=list)
     paths: list[array[int]] = field(default_factory=list)
     """Keys of each read, kept for the analysis of templates only."""
+    figures: Figures | None = None
+
+    @property
+    def cached_blocks(self) -> tuple[int, ...]:
+        """Blocks in each tier."""
+        return self.cache.cached_blocks if self.figures is None else self.figures.cached_blocks
+
+    @property
+    def stranded_blocks(self) -> int:
+        """Blocks that are cached but cannot be hit, since a block before them is not."""
+        return self.cache.stranded_blocks() if self.figures is None else self.figures.stranded_blocks
 
     @property
     def instance_id(self) -> str:
@@ -97,12 +120,33 @@ class Replay:
         self.core = Core.REFERENCE
         """Which core ran the rows."""
         self._pending = PendingWrites()
+        self._later: Callable[[], State] | None = None
+
+    @property
+    def lifecycle(self) -> bool:
+        """Whether the lives of blocks are recorded."""
+        return any(at.cache.lifecycle is not None for at in self.instances.values())
+
+    def adopt(self, figures: Mapping[str, Figures], *, later: Callable[[], State]) -> None:
+        """Take over what a compiled run came to; its state is built when somebody reads, writes or saves."""
+        for name, at in self.instances.items():
+            at.figures = figures[name]
+            at.series, at.cache.traffic = at.figures.series, at.figures.traffic
+            at.group.over_quota_checks = at.figures.over_quota_checks
+        self._later = later
+
+    def settle(self) -> None:
+        """Have the caches themselves, if a compiled run left them to be built."""
+        if self._later is not None:
+            state, self._later = self._later(), None
+            self._load(state)
 
     def feed(self, row: TraceRow) -> None:
         """Run what is due, then the row. Rows come in the order of their times.
 
         A row of an unknown instance or query type is skipped and counted; ``RowRefused`` leaves the caches as they are.
         """
+        self.settle()
         self._run_due(row.timestamp_ns)
         if row.instance_id not in self.instances:
             self.skipped[UNKNOWN_INSTANCE] += 1
@@ -142,6 +186,7 @@ class Replay:
         trace_id: str = "",
     ) -> ReadOutcome:
         """Look a prompt up: the keys of its full blocks, of ``input_len`` tokens."""
+        self.settle()
         at = self._instance(instance_id)
         _check_lengths(len(keys), input_len, at.cache.config.block_size)
         outcome = at.group.read(at.cache, Lookup(keys, block_mask, timestamp_ns))
@@ -154,6 +199,7 @@ class Replay:
 
     def write(self, instance_id: str, timestamp_ns: int, *, keys: Sequence[int], ttl_us: int = 0) -> WriteOutcome:
         """Cache the blocks of a prompt now."""
+        self.settle()
         at = self._instance(instance_id)
         outcome = at.group.write(at.cache, keys, now=timestamp_ns, ttl_us=ttl_us)
         at.series.add_write(timestamp_ns, len(keys), new_blocks=outcome.written_blocks)
@@ -161,6 +207,7 @@ class Replay:
 
     def clear(self, instance_id: str | None = None) -> None:
         """Empty the caches of one instance or of all; what was measured stays."""
+        self.settle()
         for at in self.instances.values() if instance_id is None else [self._instance(instance_id)]:
             at.cache.clear()
 
@@ -171,6 +218,7 @@ class Replay:
 
     def save(self) -> State:
         """Everything, as a document of JSON; loading it and going on gives what one run gives."""
+        self.settle()
         return {
             "schema_version": STATE_VERSION,
             "config": self._meaning(),
@@ -187,6 +235,10 @@ class Replay:
         """Become the replay that was saved; ``ConfigError`` where that had another config or recorded other things."""
         if state.get("schema_version") != STATE_VERSION or state.get("config") != self._meaning():
             raise ConfigError("the saved state is of another config or version", field="state")
+        self._later = None
+        self._load(state)
+
+    def _load(self, state: State) -> None:
         for group, saved in zip(self.groups, state["groups"], strict=True):
             group.load(saved)
         self._pending.load(state["pending"])
@@ -195,12 +247,12 @@ class Replay:
             at.series.load(state["series"][name])
             trace_ids, paths = state["reads"][name]
             at.trace_ids, at.paths = list(trace_ids), [array("q", keys) for keys in paths]
+            at.figures = None
 
     def _meaning(self) -> State:
         """What the config and the records asked for say, but for where files are."""
         document = self.config.model_dump(mode="json", exclude={"trace_file_path", "output_result_path"})
-        records = {at.cache.lifecycle is not None for at in self.instances.values()}
-        return {**document, "lifecycle": True in records, "templates": self.templates}
+        return {**document, "lifecycle": self.lifecycle, "templates": self.templates}
 
     def _feed_read(self, row: TraceRow) -> None:
         self.check_read(row)

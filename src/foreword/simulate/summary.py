@@ -87,8 +87,8 @@ def _totals(members: Iterable[ReplayedInstance]) -> Document:
         "writes": sum(len(at.series.write_ns) for at in members),
         "write_blocks": sum(sum(at.series.write_blocks) for at in members),
         "new_blocks": sum(at.series.new_blocks for at in members),
-        "cached_blocks": sum(sum(at.cache.cached_blocks) for at in members),
-        "stranded_blocks": sum(at.cache.stranded_blocks() for at in members),
+        "cached_blocks": sum(sum(at.cached_blocks) for at in members),
+        "stranded_blocks": sum(at.stranded_blocks for at in members),
     }
 
 
@@ -101,8 +101,8 @@ def _tier(members: list[ReplayedInstance], index: int, tier: Tier) -> Document:
     return {
         "name": tier.name,
         "quota_bytes": tier.quota_bytes,
-        "cached_blocks": sum(at.cache.cached_blocks[index] for at in members),
-        "cached_bytes": sum(at.cache.cached_blocks[index] * at.cache.bytes_per_block for at in members),
+        "cached_blocks": sum(at.cached_blocks[index] for at in members),
+        "cached_bytes": sum(at.cached_blocks[index] * at.cache.bytes_per_block for at in members),
         "hit_tokens": hit_tokens,
         "hit_ratio": ratio(hit_tokens, input_tokens),
         "blocks": {name: sum(getattr(each, name) for each, _ in traffic) for name in moved},

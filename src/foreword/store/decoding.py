@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from foreword.errors import DataError
-from foreword.store.zstd import decompressed_lines
+from foreword.store.zstd import plain_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def read_lines(path: Path, decode: Callable[[bytes], Row], *, growing: bool = Fa
     """
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(decompressed_lines(file) if path.suffix == ".zst" else file, start=1):
+            for number, line in enumerate(plain_file(file) if path.suffix == ".zst" else file, start=1):
                 if growing and not line.endswith(b"\n"):
                     return
                 try:

@@ -87,6 +87,7 @@ def _files(replay: Replay, export: Export) -> Iterator[tuple[str, str]]:
         if export.series is not SeriesChoice.NONE and len(at.series):
             yield f"{name}_hit_rates.csv", _series(at, export.series)
         if export.lifecycle:
+            replay.settle()
             yield f"{name}_lifecycle.csv", csv_table(_LIFECYCLE, _lives(at))
         if export.templates:
             yield from _template_files(at)

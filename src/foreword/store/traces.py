@@ -1,9 +1,8 @@
-"""Trace files: standard JSONL, plain, ``.gz`` or ``.zst``, or standard input, read as a stream of lines."""
+"""Trace files: standard JSONL, plain, ``.gz`` or ``.zst``, standard input, or Parquet; read into columns."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import sys
 import zlib
 from collections import Counter
@@ -11,11 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
-from foreword.errors import DataError, UsageError
+from foreword.errors import DataError
 from foreword.simulate.cores import Core, chosen_core
-from foreword.simulate.schedule import in_order
+from foreword.store.trace_cache import TraceCache
+from foreword.store.zstd import plain_file
+from foreword.trace.columns import ColumnBuilder
 from foreword.trace.schema import RowError, RowRefused
 from foreword.trace.standard import parse_row
 
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from foreword.simulate.replay import Replay
-    from foreword.trace.schema import TraceRow
+    from foreword.trace.columns import TraceColumns
 
 STDIN = "-"
-_BOM = b"\xef\xbb\xbf"
+PARQUET = ".parquet"
+COMPRESSED = (".gz", ".zst")
+BOM = b"\xef\xbb\xbf"
+WORTH_SCANNING_BYTES = 8 << 20
+"""Below this, lines are read before the scanner is loaded."""
+
 _HEARD_EVERY_ROWS = 2_000
 
 
@@ -34,18 +40,23 @@ _HEARD_EVERY_ROWS = 2_000
 class LoadedTrace:
     """Rows in file order, and refused rows by kind."""
 
-    name: str
-    rows: list[TraceRow] = field(default_factory=list)
+    columns: TraceColumns
     refused: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
-    """A trace to read: ``-`` is standard input. Rows in error stop the replay, or are counted and left out."""
+    """A trace to read: ``-`` is standard input. Rows in error stop the replay, or are counted and left out.
+
+    ``with_ids`` keeps trace ids, which only templates need; ``cached`` keeps what was read of a large file for the next
+    time.
+    """
 
     path: str
     skip_errors: bool = False
     core: Core = Core.AUTO
+    with_ids: bool = False
+    cached: bool = True
 
     def refuse(self, error: RowError, refused: Counter[str]) -> None:
         """Count a row, or raise a ``DataError`` that names file, line, field and reason."""
@@ -56,19 +67,51 @@ class TraceSource:
 
 def load_trace(source: TraceSource, progress: Callable[[int, int], None]) -> LoadedTrace:
     """Read all rows; ``progress`` hears bytes of the file. Raises ``DataError``, also for a trace without a row."""
-    loaded = LoadedTrace(source.path)
-    with _opened(source.path) as (lines, position):
-        for line, data in enumerate(lines, start=1):
-            row = parse_row(data.removeprefix(_BOM) if line == 1 else data, line)
-            if isinstance(row, RowError):
-                source.refuse(row, loaded.refused)
-            elif row is not None:
-                loaded.rows.append(row)
-            if line % _HEARD_EVERY_ROWS == 0:
-                progress(*position())
-    if not loaded.rows:
+    if source.path.endswith(PARQUET):
+        from foreword.store.parquet import read_parquet  # noqa: PLC0415 - polars takes long to load
+
+        loaded = read_parquet(source)
+    else:
+        with _opened(source.path) as (raw, position):
+            loaded = _load(source, raw, partial(_tell, progress, position))
+    if not len(loaded.columns):
         raise DataError(f"{source.path}: no row to replay", field="trace_file_path")
     return loaded
+
+
+def _tell(progress: Callable[[int, int], None], position: Callable[[], tuple[int, int]]) -> None:
+    progress(*position())
+
+
+def _load(source: TraceSource, raw: IO[bytes], tell: Callable[[], None]) -> LoadedTrace:
+    """Rows of an opened file: by line, or where it is large by the scanner, or from what was kept of it."""
+    path = Path(source.path)
+    if source.with_ids or source.path == STDIN or path.stat().st_size < WORTH_SCANNING_BYTES:
+        return _by_line(source, raw, tell)
+    kept = TraceCache.of(path) if source.cached and path.suffix not in COMPRESSED else None
+    columns = kept.load() if kept else None
+    if columns is not None:
+        return LoadedTrace(columns)
+    from foreword.store.scanning import scan_file  # noqa: PLC0415 - numba takes long to load
+
+    refused: Counter[str] = Counter()
+    columns = scan_file(raw, refuse=partial(source.refuse, refused=refused), tell=tell)
+    if kept and not refused:
+        kept.save(columns)
+    return LoadedTrace(columns, refused)
+
+
+def _by_line(source: TraceSource, lines: Iterable[bytes], tell: Callable[[], None]) -> LoadedTrace:
+    builder, refused = ColumnBuilder(with_ids=source.with_ids), Counter[str]()
+    for line, data in enumerate(lines, start=1):
+        row = parse_row(data.removeprefix(BOM) if line == 1 else data, line)
+        if isinstance(row, RowError):
+            source.refuse(row, refused)
+        elif row is not None:
+            builder.add(row)
+        if line % _HEARD_EVERY_ROWS == 0:
+            tell()
+    return LoadedTrace(builder.finished(), refused)
 
 
 def replay_trace(
@@ -78,63 +121,52 @@ def replay_trace(
 
     Rows that turn out wrong only now are refused as those that cannot be read.
     """
-    moved = in_order(trace.rows)
-    if chosen_core(replay, len(trace.rows), asked=source.core) is Core.COMPILED:
+    columns, moved = trace.columns.in_time_order()
+    refuse = partial(source.refuse, refused=trace.refused)
+    if chosen_core(replay, len(columns), asked=source.core) is Core.COMPILED:
         from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - numba takes long to load
 
-        replay_compiled(replay, trace.rows, refuse=partial(source.refuse, refused=trace.refused))
+        replay_compiled(replay, columns, refuse=refuse, progress=progress)
         return moved
-    for done, row in enumerate(trace.rows, start=1):
+    for done, row in enumerate(columns.rows(), start=1):
         try:
             replay.feed(row)
         except RowRefused as refused:
-            source.refuse(refused.error, trace.refused)
+            refuse(refused.error)
         if done % _HEARD_EVERY_ROWS == 0:
-            progress(done, len(trace.rows))
+            progress(done, len(columns))
     replay.finish()
     return moved
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple[Iterator[bytes], Callable[[], tuple[int, int]]]]:
-    """Lines of a file, decompressed, and a function that says how far reading is."""
+def _opened(name: str) -> Iterator[tuple[IO[bytes], Callable[[], tuple[int, int]]]]:
+    """A file, decompressed, and a function that says how far reading is."""
     if name == STDIN:
-        yield iter(sys.stdin.buffer), lambda: (0, 0)
+        yield sys.stdin.buffer, lambda: (0, 0)
         return
     path = Path(name)
     try:
         with path.open("rb") as raw:
             size = path.stat().st_size
-            yield _checked(_decompressed(raw, path.suffix), name), lambda: (raw.tell(), size)
+            yield _decompressed(raw, path.suffix), lambda: (raw.tell(), size)
     except OSError as failure:
+        if isinstance(failure, gzip.BadGzipFile):
+            raise _damaged(name, failure) from None
         raise DataError(f"{name}: cannot be read: {failure.strerror or failure}", field="trace_file_path") from None
+    except (EOFError, zlib.error) as damage:
+        raise _damaged(name, damage) from None
 
 
-def _decompressed(raw: IO[bytes], suffix: str) -> Iterable[bytes]:
+def _decompressed(raw: IO[bytes], suffix: str) -> IO[bytes]:
     match suffix:
         case ".gz":
-            return gzip.open(raw)
+            return cast("IO[bytes]", gzip.open(raw))
         case ".zst":
-            return _zstd(raw)
+            return plain_file(raw)
         case _:
             return raw
 
 
-def _zstd(raw: IO[bytes]) -> Iterator[bytes]:
-    try:
-        import zstandard  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise UsageError("reading .zst needs zstandard", advice="pip install 'foreword[zstd]'") from None
-    plain = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    try:
-        yield from io.BufferedReader(plain)
-    except zstandard.ZstdError as damage:
-        raise zlib.error(str(damage)) from None
-
-
-def _checked(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """The lines; damage of the compression becomes a ``DataError``."""
-    try:
-        yield from lines
-    except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
-        raise DataError(f"{name}: damaged: {damage}", field="trace_file_path") from None
+def _damaged(name: str, damage: Exception) -> DataError:
+    return DataError(f"{name}: damaged: {damage}", field="trace_file_path")

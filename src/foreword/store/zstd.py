@@ -27,14 +27,29 @@ def compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def decompressed_lines(raw: IO[bytes]) -> Iterator[bytes]:
-    """Lines of a file of frames; ``zlib.error`` for a damaged one, as other compressions have."""
-    zstandard = _zstandard()
-    plain = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    try:
-        yield from io.BufferedReader(plain)
-    except zstandard.ZstdError as damage:
-        raise zlib.error(str(damage)) from None
+def plain_file(raw: IO[bytes]) -> IO[bytes]:
+    """A file of frames as the bytes in them; ``zlib.error`` for damage, as other compressions have."""
+    return io.BufferedReader(_Plain(raw))
+
+
+class _Plain(io.RawIOBase):
+    """What a decompressor gives."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        zstandard = _zstandard()
+        self._reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        self._damage: type[Exception] = zstandard.ZstdError
+
+    def readable(self) -> bool:
+        """Whether it can be read: always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
+        """Fill a buffer; 0 at the end."""
+        try:
+            return int(self._reader.readinto(buffer))
+        except self._damage as damage:
+            raise zlib.error(str(damage)) from None
 
 
 def _zstandard() -> Any:  # noqa: ANN401 - a module

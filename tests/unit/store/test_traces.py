@@ -35,14 +35,14 @@ def test_compressed_traces_are_read_as_they_are(name: str, tmp_path: Path) -> No
     packed = {".jsonl": GOOD, ".gz": gzip.compress(GOOD), ".zst": zstandard.compress(GOOD)}[(tmp_path / name).suffix]
     (tmp_path / name).write_bytes(packed + packed)
 
-    assert [row.line for row in load(tmp_path / name).rows] == [1, 2]
+    assert [row.line for row in load(tmp_path / name).columns.rows()] == [1, 2]
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows may come through a pipe."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD)))
 
-    assert len(load("-").rows) == 1
+    assert len(load("-").columns) == 1
 
 
 def test_blank_lines_and_a_mark_of_byte_order_do_not_count_as_rows(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_refused_rows_are_left_out_and_counted_if_asked(tmp_path: Path) -> None:
 
     loaded = load(path, skip_errors=True)
 
-    assert [row.line for row in loaded.rows] == [2, 5]
+    assert [row.line for row in loaded.columns.rows()] == [2, 5]
     assert loaded.refused == {"keys: must be an array": 2, "json: not a line of JSON": 1}
 
 

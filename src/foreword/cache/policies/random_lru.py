@@ -18,6 +18,11 @@ _UINT64_MASK = 2**64 - 1
 _LEAST_RATE = 0.1
 
 
+def sample_size(params: RandomLruParams, batch: int) -> int:
+    """Blocks that are drawn for a batch: the smaller the rate, the more."""
+    return int(batch / (params.sample_rate if params.sample_rate > 0 else _LEAST_RATE))
+
+
 class Xorshift64:
     """Marsaglia's 64-bit xorshift with the triple 13, 7, 17."""
 
@@ -41,8 +46,7 @@ class RandomLruPolicy(Policy):
         self, table: BlockTable, tier: int, params: RandomLruParams, *, batch: int, seed: int = FIRST_STATE
     ) -> None:
         super().__init__(table, tier)
-        rate = params.sample_rate if params.sample_rate > 0 else _LEAST_RATE
-        self._sample_size = int(batch / rate)
+        self._sample_size = sample_size(params, batch)
         self._random = Xorshift64(seed)
         self._blocks: list[int] = []
         self._places: dict[int, int] = {}

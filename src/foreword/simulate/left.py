@@ -1,0 +1,185 @@
+"""What the compiled cache leaves: figures of each instance at once, the state to go on from when it is asked for."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foreword.cache import interning, tables
+from foreword.cache.instance import Traffic
+from foreword.config.replay import LruInstance, RandomLruInstance
+from foreword.simulate.replay import Figures
+from foreword.simulate.series import Series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from foreword.cache.table import State
+    from foreword.simulate.replay import Replay, ReplayedInstance
+    from foreword.trace.columns import TraceColumns
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Events and their outcomes, the caches, keys and parents of each instance's blocks, and the trace."""
+
+    events: Array
+    outcomes: Array
+    world: tables.World
+    paths: tuple[tuple[Array, Array], ...]
+    trace: TraceColumns
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """One instance's part: its number, its tiers, its first block and the one behind its last."""
+
+    number: int
+    tiers: int
+    low: int
+    high: int
+
+
+def figures_of(replay: Replay, ran: Ran) -> dict[str, Figures]:
+    """Series, traffic and contents of each instance."""
+    return {
+        name: _figures(at, ran, _own(at, ran, number)) for number, (name, at) in enumerate(replay.instances.items())
+    }
+
+
+def state_of(replay: Replay, ran: Ran, *, asked: int, skipped: dict[str, int]) -> State:
+    """The document that ``Replay.load`` takes."""
+    numbers = {name: number for number, name in enumerate(replay.instances)}
+    groups = [
+        {
+            "group_name": group.name,
+            "clock_ns": int(ran.world.groups[place, tables.CLOCK]),
+            "over_quota_checks": int(ran.world.groups[place, tables.ABOVE]),
+            "instances": [
+                _instance_state(at, ran, _own(at, ran, numbers[name]))
+                for name, at in replay.instances.items()
+                if at.group is group
+            ],
+        }
+        for place, group in enumerate(replay.groups)
+    ]
+    return {
+        "groups": groups,
+        "pending": {"asked": asked, "waiting": []},
+        "skipped": skipped,
+        "series": {name: at.series.save() for name, at in replay.instances.items()},
+        "reads": {name: [[], []] for name in replay.instances},
+    }
+
+
+def _own(at: ReplayedInstance, ran: Ran, number: int) -> _Own:
+    low = int(ran.world.members[number, tables.FIRST])
+    return _Own(number, len(at.group.tiers), low, low + len(ran.paths[number][0]))
+
+
+def _figures(at: ReplayedInstance, ran: Ran, own: _Own) -> Figures:
+    held = ran.world.links[own.low : own.high, -1]
+    group = at.group
+    return Figures(
+        series=_series(ran, own),
+        cached_blocks=tuple(ran.world.tallies[own.number, : own.tiers, tables.SIZE].tolist()),
+        stranded_blocks=int(interning.stranded_blocks(ran.paths[own.number][1], held)),
+        traffic=[Traffic(*row) for row in ran.world.tallies[own.number, : own.tiers, : tables.SIZE].tolist()],
+        over_quota_checks=int(ran.world.groups[ran.world.members[own.number, tables.GROUP], tables.ABOVE]),
+        group=group,
+    )
+
+
+def _series(ran: Ran, own: _Own) -> Series:
+    """What reads and writes came to."""
+    mine = ran.events[:, tables.INSTANCE] == own.number
+    writes = ran.events[:, tables.WRITES] == 1
+    reads = np.flatnonzero(mine & ~writes)
+    wrote = np.flatnonzero(mine & writes)
+    read, answers, tiers = ran.events[reads], ran.outcomes[reads], ran.world.tallies.shape[1]
+    series = Series(own.tiers)
+    series.timestamp_ns = _column(read[:, tables.TIME])
+    series.read_blocks = _column(read[:, tables.STOP] - read[:, tables.START])
+    series.local_blocks = _column(answers[:, tables.LOCAL])
+    series.remote_blocks = _column(answers[:, tables.REMOTE])
+    series.input_tokens = _column(ran.trace.input_len[read[:, tables.ROW]])
+    series.all_cached_blocks = _column(answers[:, tables.ALL_CACHED])
+    series.tier_blocks = [_column(answers[:, tables.BY_TIER + tier]) for tier in range(own.tiers)]
+    series.tier_cached_blocks = [_column(answers[:, tables.BY_TIER + tiers + tier]) for tier in range(own.tiers)]
+    series.write_ns = _column(ran.events[wrote, tables.TIME])
+    series.write_blocks = _column(ran.events[wrote, tables.STOP] - ran.events[wrote, tables.START])
+    series.new_blocks = int(ran.outcomes[wrote, tables.LOCAL].sum())
+    return series
+
+
+def _column(values: Array) -> array[int]:
+    return array("q", np.ascontiguousarray(values, np.int64).tobytes())
+
+
+def _instance_state(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
+    own_times = ran.events[ran.events[:, tables.INSTANCE] == own.number, tables.TIME]
+    traffic = [
+        dict(zip(Traffic.__slots__, row, strict=True))
+        for row in ran.world.tallies[own.number, :, : tables.SIZE].tolist()
+    ]
+    return {
+        "table": _table(at, ran, own),
+        "tree": {"nodes": []},
+        "policies": [_policy(at, ran, own, tier) for tier in range(own.tiers)],
+        "traffic": traffic[: own.tiers],
+        "lifecycle": {"lives": _lives(ran, own)} if at.cache.lifecycle is not None else None,
+        "last_seen_ns": int(own_times.max(initial=0)),
+    }
+
+
+def _table(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
+    """Columns of the blocks of an instance; a TTL is as long as its write said."""
+    info = ran.world.info[own.low : own.high]
+    row_ttl_us = ran.trace.ttl_us[ran.events[info[:, tables.BIRTH], tables.ROW]]
+    values, which = np.unique(row_ttl_us, return_inverse=True)
+    ttl_ns = [at.group.ttl_ns(value) for value in values.tolist()]
+    times, tiers = tables.FIXED, ran.world.tallies.shape[1]
+    return {
+        "keys": ran.paths[own.number][0].tolist(),
+        "parents": ran.paths[own.number][1].tolist(),
+        "held": ran.world.links[own.low : own.high, -1].tolist(),
+        "reads": info[:, tables.READS].tolist(),
+        "last_access": info[:, tables.LAST].tolist(),
+        "ttl": [ttl_ns[each] for each in which.tolist()],
+        "anchor": info[:, tables.ANCHOR].tolist(),
+        "tier_time": [info[:, times + tier].tolist() for tier in range(own.tiers)],
+        "tier_reads": [info[:, times + tiers + tier].tolist() for tier in range(own.tiers)],
+    }
+
+
+def _policy(at: ReplayedInstance, ran: Ran, own: _Own, tier: int) -> State:
+    """The order of one tier."""
+    world, size = ran.world, int(ran.world.tallies[own.number, tier, tables.SIZE])
+    if isinstance(at.cache.config, RandomLruInstance):
+        blocks = world.slots[own.low : own.low + size, tier] - own.low
+        return {"blocks": blocks.tolist(), "random": int(world.random[own.number, tier])}
+    config, head = at.cache.config, int(world.members[own.number, tables.HEAD])
+    shards = config.eviction_policy_params.shard_count if isinstance(config, LruInstance) else 1
+    lists = [interning.oldest_first(world.links, head + shard, tier, size) - own.low for shard in range(shards)]
+    return {"shards": [order.tolist() for order in lists]}
+
+
+def _lives(ran: Ran, own: _Own) -> list[State]:
+    """Lives in order of birth."""
+    lives = ran.world.lives[: ran.world.whole[tables.BORN]]
+    block = lives[:, tables.LIFE_BLOCK]
+    return [
+        {
+            "block": block - own.low,
+            "birth_ns": birth,
+            "last_access_ns": last,
+            "accesses": reads,
+            "death_ns": None if death < 0 else death,
+        }
+        for block, birth, last, reads, death in lives[(block >= own.low) & (block < own.high)].tolist()
+    ]

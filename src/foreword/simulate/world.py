@@ -1,0 +1,208 @@
+"""The arrays that the compiled cache works on, from the groups and instances of a replay."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foreword.cache import tables
+from foreword.cache.policies.random_lru import FIRST_STATE, sample_size
+from foreword.config.replay import (
+    LruInstance,
+    MaskSemantics,
+    RandomLruInstance,
+    TouchOrder,
+    TtlInstance,
+    WriteMode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from foreword.cache.group import CacheGroup
+    from foreword.simulate.replay import Replay, ReplayedInstance
+    from foreword.trace.columns import TraceColumns
+
+    Array = NDArray[Any]
+    Paths = Sequence[tuple[Array, Array]]
+
+_NO_QUOTA = -1
+_MOST_BYTES = 2**62
+"""More than is ever cached; greater quotas count as this."""
+
+_LONGEST_TTL_NS = 2**62
+_MOST_THRESHOLD = 2**62
+_TALLIES = 8
+_UINT64_MASK = 2**64 - 1
+_EDGE_MODES = {
+    WriteMode.WRITE_THROUGH: tables.THROUGH,
+    WriteMode.CASCADING: tables.CASCADING,
+    WriteMode.SELECTIVE: tables.SELECTIVE,
+}
+
+
+def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Paths) -> tables.World:
+    """Empty caches for blocks with these keys and parents, of each instance in turn."""
+    every = list(replay.instances.values())
+    tiers = max(len(at.group.tiers) for at in every)
+    firsts = np.cumsum([0, *(len(keys) for keys, _ in paths)])
+    blocks = int(firsts[-1])
+    members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
+    groups, room = _groups(replay, events)
+    written = events[events[:, tables.WRITES] == 1]
+    lives = int((written[:, tables.STOP] - written[:, tables.START]).sum()) if replay.lifecycle else 0
+    drawn = blocks if any(isinstance(at.cache.config, RandomLruInstance) for at in every) else 0
+    seed = replay.config.trace_replay.random_seed or FIRST_STATE
+    return tables.World(
+        whole=_rules(replay, len(trace.keys) + 1),
+        members=members,
+        groups=groups,
+        quotas=_quotas(replay.groups, tiers),
+        edges=_edges(replay.groups, tiers),
+        links=_links(blocks, heads, tiers),
+        info=_info(firsts, tiers),
+        shard=_shards(every, paths),
+        slots=np.empty((drawn, tiers), np.int32),
+        places=np.empty((drawn, tiers), np.int32),
+        random=np.full((len(every), tiers), seed, np.uint64),
+        tallies=np.zeros((len(every), tiers, _TALLIES), np.int64),
+        amplification=np.array([_amplification(at) for at in every], np.float64),
+        lives=np.empty((lives, 5), np.int64),
+        heap_time=np.empty(room, np.int64),
+        heap_block=np.empty(room, np.int32),
+        ttl_ns=event_ttls(replay, trace, events=events),
+        victims=np.empty(blocks, np.int32),
+        scratch=np.empty(blocks, np.int32),
+    )
+
+
+def event_ttls(replay: Replay, trace: TraceColumns, *, events: Array) -> Array:
+    """TTL of what each event brings in, the longest ones cut."""
+    ttls = np.full(len(events), tables.NEVER, np.int64)
+    instance, ttl_us = events[:, tables.INSTANCE], trace.ttl_us[events[:, tables.ROW]]
+    for number, at in enumerate(replay.instances.values()):
+        own = np.flatnonzero(instance == number)
+        values, which = np.unique(ttl_us[own], return_inverse=True)
+        known = [min(at.group.ttl_ns(value), _LONGEST_TTL_NS) for value in values.tolist()]
+        ttls[own] = np.array(known, np.int64)[which]
+    return ttls
+
+
+def _rules(replay: Replay, most: int) -> Array:
+    eviction, switches = replay.config.eviction_params, replay.config.trace_replay
+    return np.array(
+        [
+            eviction.eviction_mode,
+            min(eviction.eviction_batch_size_per_instance, most),
+            switches.touch_order is TouchOrder.TAIL_FIRST,
+            switches.write_refresh,
+            replay.lifecycle,
+            switches.block_mask_semantics is MaskSemantics.TRUSTED,
+            0,
+            0,
+        ],
+        np.int64,
+    )
+
+
+def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most: int) -> tuple[Array, int]:
+    """Instances, and the number of recency lists that they need."""
+    numbers = {id(group): number for number, group in enumerate(replay.groups)}
+    batch = replay.config.eviction_params.eviction_batch_size_per_instance
+    rows, head = [], int(firsts[-1])
+    for at, (first, _) in zip(every, pairwise(firsts.tolist()), strict=True):
+        policy, shards, times, drawn = tables.LRU, 1, 1, 0
+        match at.cache.config:
+            case LruInstance(eviction_policy_params=params):
+                shards, times = params.shard_count, min(params.sample_times, params.shard_count)
+            case RandomLruInstance(eviction_policy_params=sampled):
+                policy, drawn = tables.RANDOM, min(sample_size(sampled, batch), most)
+            case _:
+                pass
+        yields = at.cache.policies[0].yields_to_pressure
+        rows.append(
+            [
+                numbers[id(at.group)],
+                at.cache.bytes_per_block,
+                policy,
+                head,
+                shards,
+                times,
+                drawn,
+                yields,
+                first,
+                isinstance(at.cache.config, TtlInstance),
+            ]
+        )
+        head += shards
+    return np.array(rows, np.int64), head - int(firsts[-1])
+
+
+def _amplification(at: ReplayedInstance) -> float:
+    config = at.cache.config
+    return config.eviction_policy_params.eviction_amplification_factor if isinstance(config, LruInstance) else 1.0
+
+
+def _groups(replay: Replay, events: Array) -> tuple[Array, int]:
+    """Groups, and the room that the expiries of all of them may take."""
+    written = events[events[:, tables.WRITES] == 1]
+    sizes = written[:, tables.STOP] - written[:, tables.START]
+    rows, start, room = [], 0, 0
+    for group in replay.groups:
+        stop = start + len(group.instances)
+        own = (written[:, tables.INSTANCE] >= start) & (written[:, tables.INSTANCE] < stop)
+        expires = any(cache.expires for cache in group.instances)
+        rows.append([0, 0, group.written_tiers, group.ttl_refresh, start, stop, len(group.tiers), room, 0])
+        room += int(sizes[own].sum()) + 1 if expires else 0
+        start = stop
+    return np.array(rows, np.int64), room
+
+
+def _quotas(groups: Sequence[CacheGroup], tiers: int) -> Array:
+    quotas = np.full((len(groups), tiers), _NO_QUOTA, np.int64)
+    for number, group in enumerate(groups):
+        for tier, each in enumerate(group.tiers):
+            if each.quota_bytes is not None:
+                quotas[number, tier] = min(each.quota_bytes, _MOST_BYTES)
+    return quotas
+
+
+def _edges(groups: Sequence[CacheGroup], tiers: int) -> Array:
+    edges = np.zeros((len(groups), tiers, 4), np.int64)
+    for number, group in enumerate(groups):
+        for place, edge in enumerate(group.edges):
+            threshold = min(edge.threshold, _MOST_THRESHOLD)
+            edges[number, place] = (_EDGE_MODES[edge.write_mode], edge.propagates_access, edge.promotes, threshold)
+    return edges
+
+
+def _links(blocks: int, heads: int, tiers: int) -> Array:
+    """Blocks in no tier, and lists whose heads are their own neighbours."""
+    links = np.zeros((blocks + heads, 2 * tiers + 1), np.int32)
+    links[blocks:, : 2 * tiers] = np.arange(blocks, blocks + heads)[:, None]
+    return links
+
+
+def _info(firsts: Array, tiers: int) -> Array:
+    info = np.zeros((int(firsts[-1]), tables.FIXED + 2 * tiers), np.int64)
+    info[:, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
+    return info
+
+
+def _shards(every: list[ReplayedInstance], paths: Paths) -> Array:
+    """The shard of each block; nothing where no instance has more than one."""
+    counts = [
+        config.eviction_policy_params.shard_count if isinstance(config := at.cache.config, LruInstance) else 1
+        for at in every
+    ]
+    if max(counts) == 1:
+        return np.zeros(0, np.int32)
+    parts = [
+        (keys.view(np.uint64) % np.uint64(min(count, _UINT64_MASK))).astype(np.int32)
+        for (keys, _), count in zip(paths, counts, strict=True)
+    ]
+    return np.concatenate(parts)
