@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from foreword.run.spec import RunOutcome
     from foreword.simulate.design import Design
 
+logging.getLogger("foreword").addHandler(logging.NullHandler())
+"""Without it the standard library would print warnings that nobody asked for."""
+
 
 class Kind(StrEnum):
     """The kinds of log that the RFC names."""
