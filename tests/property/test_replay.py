@@ -12,9 +12,18 @@ from foreword.cache.masks import masked
 from foreword.config.replay import ReplayConfig
 from foreword.simulate.columns import columns
 from foreword.simulate.replay import Replay
-from foreword.simulate.schedule import in_order
 from foreword.simulate.summary import TraceFacts, summarise
-from tests.support.replaying import BYTES_PER_BLOCK, configs, document, group, instance, mixed_rows, replayed, row_hits
+from tests.support.replaying import (
+    BYTES_PER_BLOCK,
+    by_time,
+    configs,
+    document,
+    group,
+    instance,
+    mixed_rows,
+    replayed,
+    row_hits,
+)
 
 if TYPE_CHECKING:
     from foreword.trace.schema import TraceRow
@@ -138,7 +147,7 @@ def state_of(replay: Replay) -> dict[str, Any]:
 def test_what_is_cached_is_what_the_policies_and_the_lives_say(config: dict[str, Any], rows: list[TraceRow]) -> None:
     """In every configuration, repeated keys included, blocks, policies, lives and flows agree after every row."""
     replay = Replay(ReplayConfig.from_document(config), lifecycle=True)
-    in_order(rows)
+    by_time(rows)
 
     for row in rows:
         replay.feed(row)
@@ -173,7 +182,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
     config: dict[str, Any], rows: list[TraceRow], data: st.DataObject
 ) -> None:
     """Saving to JSON at any row and going on in a new replay gives what one run gives."""
-    in_order(rows)
+    by_time(rows)
     cut = data.draw(st.integers(0, len(rows)))
     read = ReplayConfig.from_document(config)
     first = Replay(read, lifecycle=True)

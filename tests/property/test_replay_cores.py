@@ -13,11 +13,10 @@ from foreword.errors import UsageError
 from foreword.simulate.compiled import replay_compiled
 from foreword.simulate.cores import WORTH_COMPILING_ROWS, Core, chosen_core, misfit
 from foreword.simulate.replay import Replay
-from foreword.simulate.schedule import in_order
 from foreword.simulate.summary import TraceFacts, summarise
 from foreword.trace.columns import columns_from
 from foreword.trace.schema import RowError, RowRefused
-from tests.support.replaying import SIZES, configs, document, group, instance, mixed_rows, requests
+from tests.support.replaying import SIZES, by_time, configs, document, group, instance, mixed_rows, requests
 
 if TYPE_CHECKING:
     from foreword.trace.schema import TraceRow
@@ -73,7 +72,7 @@ def test_both_cores_end_in_the_same_state(document: dict[str, Any], rows: list[T
     """Series, tables, orders, traffic, lives, counts and refused rows are equal, and so is what a saved state holds."""
     config = ReplayConfig.from_document(document)
     refused: list[RowError] = []
-    in_order(rows)
+    by_time(rows)
 
     compiled = Replay(config, lifecycle=lifecycle)
     assert misfit(compiled) is None
@@ -96,7 +95,7 @@ def test_both_cores_end_in_the_same_state_whatever_the_config(
     compiled = Replay(config, lifecycle=lifecycle)
     assume(misfit(compiled) is None)
     refused: list[RowError] = []
-    in_order(rows)
+    by_time(rows)
 
     replay_compiled(compiled, columns_from(rows), refuse=refused.append)
 
@@ -113,8 +112,8 @@ def test_a_replay_goes_on_after_the_compiled_core(
 ) -> None:
     """Rows fed after it find the caches as they would after the reference."""
     config = ReplayConfig.from_document(document)
-    in_order(first)
-    in_order(later)
+    by_time(first)
+    by_time(later)
 
     compiled, (plain, _) = Replay(config), on_reference(config, first, lifecycle=False)
     replay_compiled(compiled, columns_from(first), refuse=lambda _error: None)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from foreword.config.replay import ReplayConfig
 from foreword.simulate.replay import Replay
-from foreword.simulate.schedule import in_order
 from foreword.trace.schema import RowKind, TraceRow
 
 if TYPE_CHECKING:
@@ -93,11 +92,16 @@ def document(*groups: dict[str, Any], mode: int = 3, batch: int = 100, **trace_r
     }
 
 
+def by_time(rows: list[TraceRow]) -> None:
+    """Sort rows by time in place, equal times as they stand."""
+    rows.sort(key=lambda row: row.timestamp_ns)
+
+
 def replayed(config: dict[str, Any], rows: Iterable[TraceRow], *, lifecycle: bool = False) -> Replay:
     """A replay after all rows."""
     replay = Replay(ReplayConfig.from_document(config), lifecycle=lifecycle)
     ordered = list(rows)
-    in_order(ordered)
+    by_time(ordered)
     for row in ordered:
         replay.feed(row)
     replay.finish()

@@ -24,8 +24,8 @@ MODE, BATCH, TAIL_FIRST, WRITE_REFRESH, LIVES, TRUSTED, BORN, CACHED = range(8)
 GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES = range(10)
 """Columns of an instance."""
 
-LRU, RANDOM, FIFO = range(3)
-"""Policies: recency in shards (``ttl`` too), random samples, order of entering."""
+LRU, RANDOM = range(2)
+"""Policies: recency in shards (``ttl`` too), and random samples."""
 
 ABOVE, CLOCK, WRITTEN, REFRESH, FROM, TO, TIERS, HEAP, HEAP_SIZE = range(9)
 """Columns of a group: counts, switches, its instances and tiers, and where its queue of expiries stands."""
@@ -47,7 +47,7 @@ LOCAL, REMOTE, ALL_CACHED, BY_TIER = range(4)
 GROUP_ROUGH, INSTANCE_PRECISE = 1, 3
 """Eviction modes that kernels tell from the other one."""
 
-NEVER, END_OF_TIME = -1, 2**63 - 1
+END_OF_TIME = 2**63 - 1
 
 
 class World(NamedTuple):

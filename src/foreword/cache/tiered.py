@@ -13,6 +13,7 @@ from numba import njit
 
 from foreword.cache.interning import is_masked
 from foreword.cache.sorting import partial_sort_by
+from foreword.cache.table import NEVER
 from foreword.cache.tables import (
     ABOVE,
     ALL_CACHED,
@@ -54,7 +55,6 @@ from foreword.cache.tables import (
     LRU,
     MASK,
     MODE,
-    NEVER,
     OWNER,
     POLICY,
     PROMOTED,

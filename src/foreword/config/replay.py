@@ -172,6 +172,11 @@ class _Instance(_Strict):
         """Bytes of one block's KV cache."""
         return self.block_size * self.bytes_per_token
 
+    @property
+    def shard_count(self) -> int:
+        """Recency lists that a tier of this instance is kept in."""
+        return 1
+
     @field_validator("instance_id")
     @classmethod
     def _fits_a_file_name(cls, name: str) -> str:
@@ -185,6 +190,11 @@ class LruInstance(_Instance):
 
     eviction_policy_type: Literal["lru"]
     eviction_policy_params: LruParams
+
+    @property
+    def shard_count(self) -> int:
+        """As many as its parameters say."""
+        return self.eviction_policy_params.shard_count
 
 
 class LeafAwareLruInstance(_Instance):

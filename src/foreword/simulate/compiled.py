@@ -76,7 +76,7 @@ def replay_compiled(
         progress(start, len(events))
     ran = Ran(events, outcomes, world, tuple(paths), trace)
     asked = int((taken.reads & taken.writes).sum())
-    replay.adopt(figures_of(replay, ran), later=partial(state_of, replay, ran, asked=asked, skipped=skipped))
+    replay.adopt(figures_of(replay, ran), later=partial(state_of, replay, ran, asked=asked))
     replay.skipped.update(skipped)
     replay.core = Core.COMPILED
 

@@ -9,7 +9,7 @@ from foreword.config.replay import LruInstance, RandomLruInstance, TtlInstance
 from foreword.errors import UsageError
 
 if TYPE_CHECKING:
-    from foreword.simulate.replay import Replay, ReplayedInstance
+    from foreword.simulate.replay import Replay
 
 WORTH_COMPILING_ROWS = 20_000
 """Below this, the reference has answered before the compiled core is loaded."""
@@ -49,12 +49,7 @@ def misfit(replay: Replay) -> str | None:
         "templates need the prefix tree": replay.templates,
         "a policy is not compiled": not all(isinstance(at.cache.config, _COMPILED) for at in instances),
         "blocks are larger than 1 GB": any(at.cache.bytes_per_block > _LARGEST_BLOCK_BYTES for at in instances),
-        "there are more than a million shards": sum(map(_shards, instances)) > _MOST_SHARDS,
+        "there are more than a million shards": sum(at.cache.config.shard_count for at in instances) > _MOST_SHARDS,
         "there are more than 31 tiers": any(len(at.group.tiers) > _MOST_TIERS for at in instances),
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
-
-
-def _shards(at: ReplayedInstance) -> int:
-    config = at.cache.config
-    return config.eviction_policy_params.shard_count if isinstance(config, LruInstance) else 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foreword.cache import interning, tables
 from foreword.cache.instance import Traffic
-from foreword.config.replay import LruInstance, RandomLruInstance
+from foreword.config.replay import RandomLruInstance
 from foreword.simulate.replay import Figures
 from foreword.simulate.series import Series
 
@@ -47,13 +47,11 @@ class _Own:
 
 def figures_of(replay: Replay, ran: Ran) -> dict[str, Figures]:
     """Series, traffic and contents of each instance."""
-    return {
-        name: _figures(at, ran, _own(at, ran, number)) for number, (name, at) in enumerate(replay.instances.items())
-    }
+    return {name: _figures(ran, _own(at, ran, number)) for number, (name, at) in enumerate(replay.instances.items())}
 
 
-def state_of(replay: Replay, ran: Ran, *, asked: int, skipped: dict[str, int]) -> State:
-    """The document that ``Replay.load`` takes."""
+def state_of(replay: Replay, ran: Ran, *, asked: int) -> State:
+    """The document that ``Replay.load`` takes, from a replay that has adopted the figures."""
     numbers = {name: number for number, name in enumerate(replay.instances)}
     groups = [
         {
@@ -71,7 +69,7 @@ def state_of(replay: Replay, ran: Ran, *, asked: int, skipped: dict[str, int]) -
     return {
         "groups": groups,
         "pending": {"asked": asked, "waiting": []},
-        "skipped": skipped,
+        "skipped": dict(replay.skipped),
         "series": {name: at.series.save() for name, at in replay.instances.items()},
         "reads": {name: [[], []] for name in replay.instances},
     }
@@ -82,16 +80,14 @@ def _own(at: ReplayedInstance, ran: Ran, number: int) -> _Own:
     return _Own(number, len(at.group.tiers), low, low + len(ran.paths[number][0]))
 
 
-def _figures(at: ReplayedInstance, ran: Ran, own: _Own) -> Figures:
+def _figures(ran: Ran, own: _Own) -> Figures:
     held = ran.world.links[own.low : own.high, -1]
-    group = at.group
     return Figures(
         series=_series(ran, own),
         cached_blocks=tuple(ran.world.tallies[own.number, : own.tiers, tables.SIZE].tolist()),
         stranded_blocks=int(interning.stranded_blocks(ran.paths[own.number][1], held)),
         traffic=[Traffic(*row) for row in ran.world.tallies[own.number, : own.tiers, : tables.SIZE].tolist()],
         over_quota_checks=int(ran.world.groups[ran.world.members[own.number, tables.GROUP], tables.ABOVE]),
-        group=group,
     )
 
 
@@ -123,15 +119,11 @@ def _column(values: Array) -> array[int]:
 
 def _instance_state(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
     own_times = ran.events[ran.events[:, tables.INSTANCE] == own.number, tables.TIME]
-    traffic = [
-        dict(zip(Traffic.__slots__, row, strict=True))
-        for row in ran.world.tallies[own.number, :, : tables.SIZE].tolist()
-    ]
     return {
         "table": _table(at, ran, own),
         "tree": {"nodes": []},
         "policies": [_policy(at, ran, own, tier) for tier in range(own.tiers)],
-        "traffic": traffic[: own.tiers],
+        "traffic": [asdict(each) for each in at.cache.traffic],
         "lifecycle": {"lives": _lives(ran, own)} if at.cache.lifecycle is not None else None,
         "last_seen_ns": int(own_times.max(initial=0)),
     }
@@ -163,9 +155,9 @@ def _policy(at: ReplayedInstance, ran: Ran, own: _Own, tier: int) -> State:
     if isinstance(at.cache.config, RandomLruInstance):
         blocks = world.slots[own.low : own.low + size, tier] - own.low
         return {"blocks": blocks.tolist(), "random": int(world.random[own.number, tier])}
-    config, head = at.cache.config, int(world.members[own.number, tables.HEAD])
-    shards = config.eviction_policy_params.shard_count if isinstance(config, LruInstance) else 1
-    lists = [interning.oldest_first(world.links, head + shard, tier, size) - own.low for shard in range(shards)]
+    head = int(world.members[own.number, tables.HEAD])
+    heads = range(head, head + at.cache.config.shard_count)
+    lists = [interning.oldest_first(world.links, each, tier, size) - own.low for each in heads]
     return {"shards": [order.tolist() for order in lists]}
 
 

@@ -72,7 +72,6 @@ class Figures:
     stranded_blocks: int
     traffic: list[Traffic]
     over_quota_checks: int
-    group: CacheGroup
 
 
 @dataclass(slots=True)

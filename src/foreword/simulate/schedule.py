@@ -50,13 +50,3 @@ class PendingWrites:
         """Take over what waited."""
         self._asked = state["asked"]
         self._waiting = [DelayedWrite(*write) for write in state["waiting"]]
-
-
-def in_order(rows: list[TraceRow]) -> int:
-    """Sort rows by time in place, equal times in file order; the number of rows that a later one stood before."""
-    late, latest = 0, 0
-    for row in rows:
-        late += row.timestamp_ns < latest
-        latest = max(latest, row.timestamp_ns)
-    rows.sort(key=lambda row: row.timestamp_ns)
-    return late

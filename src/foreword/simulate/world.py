@@ -9,6 +9,7 @@ import numpy as np
 
 from foreword.cache import tables
 from foreword.cache.policies.random_lru import FIRST_STATE, sample_size
+from foreword.cache.table import NEVER
 from foreword.config.replay import (
     LruInstance,
     MaskSemantics,
@@ -36,8 +37,6 @@ _MOST_BYTES = 2**62
 
 _LONGEST_TTL_NS = 2**62
 _MOST_THRESHOLD = 2**62
-_TALLIES = 8
-_UINT64_MASK = 2**64 - 1
 _EDGE_MODES = {
     WriteMode.WRITE_THROUGH: tables.THROUGH,
     WriteMode.CASCADING: tables.CASCADING,
@@ -52,9 +51,9 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Pat
     firsts = np.cumsum([0, *(len(keys) for keys, _ in paths)])
     blocks = int(firsts[-1])
     members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
-    groups, room = _groups(replay, events)
-    written = events[events[:, tables.WRITES] == 1]
-    lives = int((written[:, tables.STOP] - written[:, tables.START]).sum()) if replay.lifecycle else 0
+    written = events[:, tables.WRITES] * (events[:, tables.STOP] - events[:, tables.START])
+    groups, room = _groups(replay, events[:, tables.INSTANCE], written)
+    lives = int(written.sum()) if replay.lifecycle else 0
     drawn = blocks if any(isinstance(at.cache.config, RandomLruInstance) for at in every) else 0
     seed = replay.config.trace_replay.random_seed or FIRST_STATE
     return tables.World(
@@ -69,7 +68,7 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Pat
         slots=np.empty((drawn, tiers), np.int32),
         places=np.empty((drawn, tiers), np.int32),
         random=np.full((len(every), tiers), seed, np.uint64),
-        tallies=np.zeros((len(every), tiers, _TALLIES), np.int64),
+        tallies=np.zeros((len(every), tiers, tables.SIZE + 1), np.int64),
         amplification=np.array([_amplification(at) for at in every], np.float64),
         lives=np.empty((lives, 5), np.int64),
         heap_time=np.empty(room, np.int64),
@@ -82,7 +81,7 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Pat
 
 def event_ttls(replay: Replay, trace: TraceColumns, *, events: Array) -> Array:
     """TTL of what each event brings in, the longest ones cut."""
-    ttls = np.full(len(events), tables.NEVER, np.int64)
+    ttls = np.full(len(events), NEVER, np.int64)
     instance, ttl_us = events[:, tables.INSTANCE], trace.ttl_us[events[:, tables.ROW]]
     for number, at in enumerate(replay.instances.values()):
         own = np.flatnonzero(instance == number)
@@ -115,10 +114,10 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
     batch = replay.config.eviction_params.eviction_batch_size_per_instance
     rows, head = [], int(firsts[-1])
     for at, (first, _) in zip(every, pairwise(firsts.tolist()), strict=True):
-        policy, shards, times, drawn = tables.LRU, 1, 1, 0
+        policy, shards, times, drawn = tables.LRU, at.cache.config.shard_count, 1, 0
         match at.cache.config:
             case LruInstance(eviction_policy_params=params):
-                shards, times = params.shard_count, min(params.sample_times, params.shard_count)
+                times = min(params.sample_times, shards)
             case RandomLruInstance(eviction_policy_params=sampled):
                 policy, drawn = tables.RANDOM, min(sample_size(sampled, batch), most)
             case _:
@@ -147,17 +146,15 @@ def _amplification(at: ReplayedInstance) -> float:
     return config.eviction_policy_params.eviction_amplification_factor if isinstance(config, LruInstance) else 1.0
 
 
-def _groups(replay: Replay, events: Array) -> tuple[Array, int]:
-    """Groups, and the room that the expiries of all of them may take."""
-    written = events[events[:, tables.WRITES] == 1]
-    sizes = written[:, tables.STOP] - written[:, tables.START]
+def _groups(replay: Replay, instance: Array, written: Array) -> tuple[Array, int]:
+    """Groups, and the room that the expiries of all of them may take; blocks ``written`` by each event."""
     rows, start, room = [], 0, 0
     for group in replay.groups:
         stop = start + len(group.instances)
-        own = (written[:, tables.INSTANCE] >= start) & (written[:, tables.INSTANCE] < stop)
+        own = (instance >= start) & (instance < stop)
         expires = any(cache.expires for cache in group.instances)
         rows.append([0, 0, group.written_tiers, group.ttl_refresh, start, stop, len(group.tiers), room, 0])
-        room += int(sizes[own].sum()) + 1 if expires else 0
+        room += int(written[own].sum()) + 1 if expires else 0
         start = stop
     return np.array(rows, np.int64), room
 
@@ -195,14 +192,11 @@ def _info(firsts: Array, tiers: int) -> Array:
 
 def _shards(every: list[ReplayedInstance], paths: Paths) -> Array:
     """The shard of each block; nothing where no instance has more than one."""
-    counts = [
-        config.eviction_policy_params.shard_count if isinstance(config := at.cache.config, LruInstance) else 1
-        for at in every
-    ]
+    counts = [at.cache.config.shard_count for at in every]
     if max(counts) == 1:
         return np.zeros(0, np.int32)
     parts = [
-        (keys.view(np.uint64) % np.uint64(min(count, _UINT64_MASK))).astype(np.int32)
+        (keys.view(np.uint64) % np.uint64(count)).astype(np.int32)
         for (keys, _), count in zip(paths, counts, strict=True)
     ]
     return np.concatenate(parts)

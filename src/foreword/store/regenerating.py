@@ -12,7 +12,7 @@ from foreword.errors import ConfigError, DataError
 from foreword.store.configs import NO_FILE, with_sources
 from foreword.store.decoding import read_object
 from foreword.store.reading import digest_problems
-from foreword.store.rows import DATA, ZSTD
+from foreword.store.rows import DATA, MANIFEST, ZSTD
 
 if TYPE_CHECKING:
     from foreword.simulate.validate import Problem
@@ -70,7 +70,7 @@ def read_recipe(path: Path, *, tokenizer: str | None, corpus: Path | None) -> Re
     Raises ``DataError`` for a manifest that is damaged or not of a finished data set, ``ConfigError`` for a file that
     is not given.
     """
-    found = path / "manifest.json" if path.is_dir() else path
+    found = path / MANIFEST if path.is_dir() else path
     manifest = read_object(found, advice="--manifest takes the manifest.json of a data set")
     if manifest.get("state") != "complete" or not isinstance(manifest.get("config"), dict):
         raise DataError(f"{found} is no manifest of a finished data set", advice="generate the data set first")

@@ -9,7 +9,7 @@ import numpy as np
 from foreword.terms import IntArray
 from foreword.trace.columns import NUMBERS, ColumnBuilder, TraceColumns, columns_of
 from foreword.trace.scan import KEYS, LINES, POSITION, ROWS, packed_names, scan
-from foreword.trace.schema import RowError
+from foreword.trace.schema import BOM, RowError
 from foreword.trace.standard import parse_row
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 16 << 20
 _LEAST_ROW_BYTES = 40
-_BOM = b"\xef\xbb\xbf"
 
 
 def scan_file(raw: IO[bytes], *, refuse: Callable[[RowError], None], tell: Callable[[], None]) -> TraceColumns:
@@ -45,7 +44,7 @@ def _whole_lines(raw: IO[bytes]) -> Iterator[bytes]:
     rest = b""
     first = True
     while piece := raw.read(_BUFFER_BYTES):
-        piece = piece.removeprefix(_BOM) if first else piece
+        piece = piece.removeprefix(BOM) if first else piece
         first = False
         end = piece.rfind(b"\n") + 1
         if end:

@@ -17,7 +17,7 @@ from foreword.simulate.cores import Core, chosen_core
 from foreword.store.trace_cache import TraceCache
 from foreword.store.zstd import plain_file
 from foreword.trace.columns import ColumnBuilder
-from foreword.trace.schema import RowError, RowRefused
+from foreword.trace.schema import BOM, RowError, RowRefused
 from foreword.trace.standard import parse_row
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 STDIN = "-"
 PARQUET = ".parquet"
 COMPRESSED = (".gz", ".zst")
-BOM = b"\xef\xbb\xbf"
 WORTH_SCANNING_BYTES = 8 << 20
 """Below this, lines are read before the scanner is loaded."""
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from foreword.cache.masks import BlockMask
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+BOM = b"\xef\xbb\xbf"
+"""A mark of byte order, which may stand before the first line."""
+
 PREFIX_MATCH = "prefix_match"
 """The one ``query_type`` that is replayed."""
 

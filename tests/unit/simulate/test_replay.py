@@ -10,7 +10,7 @@ import pytest
 from foreword.config.replay import ReplayConfig
 from foreword.errors import ConfigError, DataError
 from foreword.simulate.replay import UNKNOWN_INSTANCE, UNSUPPORTED_QUERY, Replay
-from foreword.simulate.schedule import in_order
+from foreword.trace.columns import columns_from
 from foreword.trace.schema import RowKind, RowRefused, TraceRow
 from tests.support.replaying import contents, document, group, instance, replayed, requests, row, row_hits
 
@@ -39,9 +39,9 @@ def test_rows_out_of_order_are_moved_and_counted() -> None:
     """Sorting is stable; a row counts as moved if a later one stood before it."""
     rows = [row("get", path, at=at) for path, at in (("a", 3), ("b", 1), ("c", 3), ("d", 2))]
 
-    moved = in_order(rows)
+    ordered, moved = columns_from(rows).in_time_order()
 
-    assert ([chr(each.keys[0]) for each in rows], moved) == (["b", "d", "a", "c"], 2)
+    assert ([chr(each.keys[0]) for each in ordered.rows()], moved) == (["b", "d", "a", "c"], 2)
 
 
 def test_strange_rows_are_skipped_and_counted() -> None:
