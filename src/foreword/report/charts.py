@@ -83,24 +83,24 @@ def ttft_chart(section: PassSection) -> Chart:
     """TTFT by the prompt tokens that were left to compute."""
     key, bins = f"ttft-{section.pass_name}", section.ttft_by_computed
     caption = text.CAPTION_TTFT_PREDICTED if section.computed_is_predicted else text.CAPTION_TTFT
-    if not bins:
-        return Chart(key, text.CHART_TTFT, caption, None)
-    labels = [f"{_range(one.low, one.high)}\n({one.requests:,})" for one in bins]
-    option = _axes(x=text.AXIS_COMPUTED, y=text.AXIS_TTFT, categories=labels)
-    option |= _quantile_bars([one.p50_ms for one in bins], [one.p90_ms for one in bins])
-    return Chart(key, text.CHART_TTFT, caption, option)
+    rows = [(_range(one.low, one.high), one.requests, one.p50_ms, one.p90_ms) for one in bins]
+    return Chart(key, text.CHART_TTFT, caption, _quantile_bars(rows, x=text.AXIS_COMPUTED, y=text.AXIS_TTFT))
 
 
 def share_chart(section: PassSection) -> Chart:
     """TTFT by the share of the prompt that came from the cache."""
     key, bins = f"share-{section.pass_name}", section.ttft_by_share
     caption = text.CAPTION_SHARE_PREDICTED if section.computed_is_predicted else text.CAPTION_SHARE
-    if not bins:
-        return Chart(key, text.CHART_SHARE, caption, None)
-    labels = [f"{one.low * 100:.0f}-{one.high * 100:.0f} %\n({one.requests:,})" for one in bins]
-    option = _axes(x=text.AXIS_HIT_SHARE, y=text.AXIS_TTFT_SCALED, categories=labels)
-    option |= _quantile_bars([one.p50_ms_per_1000_tokens for one in bins], [one.p90_ms_per_1000_tokens for one in bins])
-    return Chart(key, text.CHART_SHARE, caption, option)
+    rows = [
+        (
+            f"{one.low * 100:.0f}-{one.high * 100:.0f} %",
+            one.requests,
+            one.p50_ms_per_1000_tokens,
+            one.p90_ms_per_1000_tokens,
+        )
+        for one in bins
+    ]
+    return Chart(key, text.CHART_SHARE, caption, _quantile_bars(rows, x=text.AXIS_HIT_SHARE, y=text.AXIS_TTFT_SCALED))
 
 
 def usage_chart(section: PassSection) -> Chart:
@@ -209,9 +209,13 @@ def _dots(name: str, colour: str, rows: Sequence[Sequence[int]]) -> Option:
     return {"type": "scatter", "name": name, "data": [list(row) for row in rows], "symbolSize": 6, "itemStyle": style}
 
 
-def _quantile_bars(p50: Sequence[float], p90: Sequence[float]) -> Option:
-    """Two bars a category, with their legend and tooltip."""
-    return {
+def _quantile_bars(bins: Sequence[tuple[str, int, float, float]], *, x: str, y: str) -> Option | None:
+    """Bars of P50 and P90 for each bin, which has a name and a number of requests; ``None`` without bins."""
+    if not bins:
+        return None
+    names, requests, p50, p90 = zip(*bins, strict=True)
+    labels = [f"{name}\n({count:,})" for name, count in zip(names, requests, strict=True)]
+    return _axes(x=x, y=y, categories=labels) | {
         "legend": _legend(),
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "series": [_bars("P50", "$designed", p50), _bars("P90", "$soft", p90)],
