@@ -77,13 +77,20 @@ def note_design(planned: Design) -> None:
         prompt_format=config.prompt_format.value,
         block_size=planned.facts.block_size,
     )
-    lengths = length_report(planned.prompts.input_len, planned.lengths.edges, seed=config.seed)
-    note(Kind.LENGTHS, "lengths drawn", dataset_id=name, **lengths)
+    if _heard(Kind.LENGTHS):
+        lengths = length_report(planned.prompts.input_len, planned.lengths.edges, seed=config.seed)
+        note(Kind.LENGTHS, "lengths drawn", dataset_id=name, **lengths)
     for warning in planned.warnings:
         warn(Kind.PLANNING, warning, dataset_id=name)
     groups = len(planned.groups.ids)
     note(Kind.PLANNING, "prefixes planned", dataset_id=name, strategy=planned.plan.strategy, groups=groups)
-    note(Kind.SIMULATION, "hits predicted", dataset_id=name, **theoretical_result(planned))
+    if _heard(Kind.SIMULATION):
+        note(Kind.SIMULATION, "hits predicted", dataset_id=name, **theoretical_result(planned))
+
+
+def _heard(kind: Kind) -> bool:
+    """Whether figures of this kind go anywhere; those of a large design take time to make."""
+    return logging.getLogger(f"foreword.{kind}").isEnabledFor(logging.INFO)
 
 
 def note_run(outcome: RunOutcome) -> None:

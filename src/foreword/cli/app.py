@@ -5,7 +5,6 @@ Commands are import strings, so that ``foreword --help`` loads none of the libra
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -116,6 +115,8 @@ def _machine_problem(failure: OSError | MemoryError) -> UsageError:
 
 
 def _fail(failure: ForewordError) -> int:
+    import logging
+
     if logging.getLogger("foreword").handlers:
         from foreword.logs import note_failure
 
