@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foreword.errors import ConfigError
-from foreword.terms import CacheScope, IntArray, Semantics, Shape, TargetScope
+from foreword.terms import CacheScope, IntArray
 from foreword.workload.groups import Groups
-from foreword.workload.plan import Aim, Prompts
+from foreword.workload.plan import Prompts, check_prompts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from foreword.rfc.types import PrefixGroupPlan, RequestPlan, TargetHitRateConfig
+    from foreword.rfc.types import PrefixGroupPlan, RequestPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,10 @@ class Members:
         return np.argsort(self.column("order_index"), kind="stable")
 
     def prompts(self, block_size: int, minimum_non_shared_length: int, *, cache_scope: str, ends: Ends) -> Prompts:
-        """What the planner may share."""
+        """What the planner may share. Raises ``ConfigError`` for the first prompt that is too short."""
         rank, group = self.column("planned_dp_id"), self.groups.of_request
         domain = rank if CacheScope(cache_scope) is CacheScope.DP_LOCAL else np.zeros_like(rank)
-        return Prompts(
+        prompts = Prompts(
             input_len=self.column("input_len"),
             group=group,
             lane=domain * len(self.groups.ids) + group,
@@ -68,6 +67,8 @@ class Members:
             head_len=ends.head_len,
             tail_len=ends.tail_len,
         )
+        check_prompts(prompts)
+        return prompts
 
     def regrouped(
         self, groups: Mapping[str, PrefixGroupPlan], requests: Iterable[RequestPlan]
@@ -78,19 +79,3 @@ class Members:
             name: replace(plan, requests=tuple(changed[request.request_id] for request in plan.requests))
             for name, plan in groups.items()
         }
-
-
-def aim_of(
-    target: TargetHitRateConfig, groups: Sequence[str], *, shape: Shape = Shape.PROPORTIONAL, nested: bool = True
-) -> Aim:
-    """What a target asks of these groups; groups without one of their own inherit ``hit_ratio``."""
-    per_group = target.scope is TargetScope.PER_GROUP
-    own = {entry.id: entry.hit_ratio for entry in target.groups}
-    ratios = [own.get(name, target.hit_ratio) for name in groups] if per_group else [target.hit_ratio]
-    return Aim(
-        targets=tuple(Fraction(str(ratio)) for ratio in ratios),
-        per_group=per_group,
-        warm=target.semantics is Semantics.STATIC_PREFIX_RATIO,
-        shape=shape,
-        nested=nested,
-    )

@@ -407,11 +407,11 @@ def _composer(
         separator=suffix.separator, max_retries=collisions.max_retries, on_conflict=collisions.on_conflict
     )
     tokenizer = load_tokenizer("builtin" if config is None else config.tokenizer)
-    composing = DEFAULT_COMPOSING if config is None else _composing(config)
+    composing = DEFAULT_COMPOSING if config is None else _composing(config, frame_for(tokenizer, config.prompt_format))
     return composer_of(groups, source, tokenizer, composing=composing, options=options)
 
 
-def _composing(config: DatasetConfig) -> Composing:
+def _composing(config: DatasetConfig, frame: Frame) -> Composing:
     prefix = config.prefix
     source = None
     if prefix.source is not None:
@@ -421,7 +421,7 @@ def _composing(config: DatasetConfig) -> Composing:
         block_size=block_size_of(config),
         minimum_non_shared_length=prefix.minimum_non_shared_length,
         seed_key=content_key(config),
-        frame=_frame(config),
+        frame=frame,
         as_ids=config.prompt_format is PromptFormat.COMPLETIONS_IDS,
         every_cut=config.seed_scope == "content",
         prefix_source=source,

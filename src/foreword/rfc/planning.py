@@ -10,7 +10,7 @@ import numpy as np
 
 from foreword.cache import watermark
 from foreword.cache.rules import HitRule, usable_hit_tokens
-from foreword.rfc.arrays import Ends, Members, aim_of
+from foreword.rfc.arrays import Ends, Members
 from foreword.rfc.types import (
     PrefixCacheSimulationResult,
     PrefixGroupPlan,
@@ -23,7 +23,7 @@ from foreword.simulate.verdict import Tolerance, judge
 from foreword.terms import CacheScope, Shape, draw_key
 from foreword.workload import groups as grouping
 from foreword.workload.lengths import sample_lengths
-from foreword.workload.plan import check_prompts, plan_prefixes
+from foreword.workload.plan import aim_of, plan_prefixes, private_split
 from foreword.workload.reach import Reach, group_reaches, reach_of, suggestions
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def validate_target_reachability(
     """
     members = Members.of(groups)
     prompts = members.prompts(block_size, minimum_non_shared_length, cache_scope=cache_scope, ends=ends)
-    check_prompts(prompts)
     aim = aim_of(target, members.groups.ids)
     whole = reach_of(prompts, warm=aim.warm)
     by_group = group_reaches(prompts, len(members.groups.ids), order=members.send_order, aim=aim)
@@ -124,8 +123,7 @@ def plan_prefix_lengths(
     """
     members = Members.of(groups)
     prompts = members.prompts(block_size, minimum_non_shared_length, cache_scope=cache_scope, ends=ends)
-    check_prompts(prompts)
-    aim = aim_of(target, members.groups.ids, shape=shape, nested=nested_prefix)
+    aim = replace(aim_of(target, members.groups.ids), shape=shape, nested=nested_prefix)
     plan = plan_prefixes(prompts, aim, order=members.send_order)
     requests = [
         _with_prefix(request, prefix, block_size, ends)
@@ -146,8 +144,8 @@ def _planned_hits(members: Members, prompts: Prompts, prefix_len: IntArray, aim:
     shared, lane = prefix_len[order], prompts.lane[order]
     cold = watermark.cold(shared, lane, domain=prompts.domain[order], trunk_len=prompts.trunk_len)
     hits = watermark.warm(shared, lane).hit if aim.warm else cold.hit
-    lost = _sums(members.groups.of_request[order], shared - cold.hit, len(members.groups.ids))
-    return int(hits.sum()), lost
+    lost = grouping.sum_by(members.groups.of_request[order], shared - cold.hit, count=len(members.groups.ids))
+    return int(hits.sum()), lost.tolist()
 
 
 def _described(
@@ -243,8 +241,8 @@ def validate_theoretical_hit_rate(
 
 def _with_prefix(request: RequestPlan, prefix_len: int, block_size: int, ends: Ends) -> RequestPlan:
     own = request.input_len - max(prefix_len, ends.head_len) - ends.tail_len
-    divergence = min(block_size, own)
-    return replace(request, planned_prefix_len=prefix_len, divergence_len=divergence, suffix_len=own - divergence)
+    divergence, suffix = private_split(own, block_size)
+    return replace(request, planned_prefix_len=prefix_len, divergence_len=divergence, suffix_len=suffix)
 
 
 def _mean_target(pairs: Sequence[tuple[Fraction, Reach]]) -> Fraction:
@@ -263,10 +261,3 @@ def _reach(found: ReachabilityResult | None, input_tokens: int) -> Reach:
 
 def _column(values: Iterable[int]) -> IntArray:
     return np.fromiter(values, dtype=np.int64)
-
-
-def _sums(index: IntArray, values: IntArray, count: int) -> list[int]:
-    sums = np.zeros(count, dtype=np.int64)
-    np.add.at(sums, index, values)
-    totals: list[int] = sums.tolist()
-    return totals

@@ -18,7 +18,7 @@ from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, Status, T
 from foreword.workload import groups as grouping
 from foreword.workload import order as ordering
 from foreword.workload.lengths import LengthSample, sample_lengths
-from foreword.workload.plan import Aim, PrefixPlan, Prompts, check_prompts, plan_prefixes, trunk_hits
+from foreword.workload.plan import Aim, PrefixPlan, Prompts, aim_of, check_prompts, plan_prefixes, trunk_hits
 from foreword.workload.reach import Reach, Suggestion, group_reaches, reach_of, suggestions
 
 if TYPE_CHECKING:
@@ -196,14 +196,8 @@ def _prompts(config: DatasetConfig, facts: Facts, groups: Groups, lanes: Lanes, 
 
 
 def _aim(config: DatasetConfig, groups: Groups) -> Aim:
-    target = config.target
-    per_group = target.scope is TargetScope.PER_GROUP
-    own = {entry.id: entry.hit_ratio for entry in target.groups}
-    ratios = [own.get(id_, target.hit_ratio) for id_ in groups.ids] if per_group else [target.hit_ratio]
-    return Aim(
-        targets=tuple(Fraction(str(ratio)) for ratio in ratios),
-        per_group=per_group,
-        warm=target.semantics is Semantics.STATIC_PREFIX_RATIO,
+    return replace(
+        aim_of(config.target, groups.ids),
         shape=config.prefix.shape,
         nested=config.prefix.nested_prefix,
         calibrate=config.planning.block_residual_calibration,
@@ -258,9 +252,9 @@ def _by_group(
     shared = prediction.cold_hit if designed_cold(config) else prediction.hot_hit
     planned = prediction.hot_hit if warm else prediction.cold_hit
     group = groups.of_request[order]
-    hits, status_hits = (_sums(group, values, count) for values in (shared, planned))
-    tokens = _sums(groups.of_request, prompts.input_len, count)
-    lost = _sums(group, plan.prefix_len[order] - prediction.cold_hit, count)
+    hits, status_hits = (grouping.sum_by(group, values, count=count) for values in (shared, planned))
+    tokens = grouping.sum_by(groups.of_request, prompts.input_len, count=count)
+    lost = grouping.sum_by(group, plan.prefix_len[order] - prediction.cold_hit, count=count)
     masters = np.zeros(count, dtype=np.int64)
     np.maximum.at(masters, groups.of_request, plan.prefix_len)
     reaches = group_reaches(prompts, count, order=order, aim=_aim(config, groups))
@@ -292,13 +286,6 @@ def _ranks(groups: Groups, dp: IntArray) -> list[tuple[int, ...]]:
     for pair in np.unique(groups.of_request * width + dp).tolist():
         found[pair // width].append(pair % width)
     return [tuple(ranks) for ranks in found]
-
-
-def _sums(index: IntArray, values: IntArray, count: int) -> IntArray:
-    """Exact sums by index."""
-    sums = np.zeros(count, dtype=np.int64)
-    np.add.at(sums, index, values)
-    return sums
 
 
 def _group_verdicts(

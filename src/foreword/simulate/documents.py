@@ -15,6 +15,7 @@ from foreword._version import __version__
 from foreword.simulate.predict import CLASSES
 from foreword.terms import request_id
 from foreword.workload.lengths import bin_counts
+from foreword.workload.plan import private_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ def request_rows(design: Design, start: int, *, stop: int) -> Iterator[dict[str,
         input_len, shared = int(prompts.input_len[index]), int(design.plan.prefix_len[index])
         before, hit = int(marks.before[position]), int(design.designed_hit[position])
         own = input_len - max(shared, prompts.head_len) - prompts.tail_len
-        divergence = min(block, own)
+        divergence, suffix = private_split(own, block)
         yield {
             "request_id": request_id(index),
             "prefix_group_id": design.groups.ids[int(design.groups.of_request[index])],
@@ -50,7 +51,7 @@ def request_rows(design: Design, start: int, *, stop: int) -> Iterator[dict[str,
             "cached_watermark_after": int(marks.after[position]),
             "new_cached_len": max(0, shared - before),
             "divergence_len": divergence,
-            "suffix_len": own - divergence,
+            "suffix_len": suffix,
             "expected_hit_len_cold": int(design.prediction.cold_hit[position]),
             "expected_hit_len_hot": int(design.prediction.hot_hit[position]),
             "request_class": CLASSES[int(design.prediction.request_class[position])].value,

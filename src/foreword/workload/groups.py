@@ -50,6 +50,13 @@ def allocate(prefix: PrefixConfig, n: int, *, key: int) -> Groups:
     return Groups(ids, members[permutation(key, n)].astype(np.int64), tuple(float(share) for share in shares))
 
 
+def sum_by(index: IntArray, values: IntArray, *, count: int) -> IntArray:
+    """Exact sums of values by an index below ``count``."""
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, index, values)
+    return sums
+
+
 def _shares(prefix: PrefixConfig, count: int) -> Sequence[float]:
     weights = [group.request_weight for group in prefix.groups if group.request_weight is not None]
     counts = [group.request_count for group in prefix.groups if group.request_count is not None]

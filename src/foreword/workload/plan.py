@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.errors import ConfigError
-from foreword.terms import IntArray, Shape, request_id
+from foreword.terms import IntArray, Semantics, Shape, TargetScope, request_id
 from foreword.workload.staircase import Staircase, bisect, close
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from foreword.config.dataset import TargetConfig
 
 _LENGTH_BITS = 62
 _RATIO_BITS = 40
@@ -100,6 +102,24 @@ class _Cells:
     input_len: IntArray
     group: IntArray
     input_tokens: IntArray
+
+
+def aim_of(target: TargetConfig, group_ids: Sequence[str]) -> Aim:
+    """What a target asks of these groups; groups without one of their own inherit ``hit_ratio``."""
+    per_group = target.scope is TargetScope.PER_GROUP
+    own = {entry.id: entry.hit_ratio for entry in target.groups}
+    ratios = [own.get(id_, target.hit_ratio) for id_ in group_ids] if per_group else [target.hit_ratio]
+    return Aim(
+        targets=tuple(Fraction(str(ratio)) for ratio in ratios),
+        per_group=per_group,
+        warm=target.semantics is Semantics.STATIC_PREFIX_RATIO,
+    )
+
+
+def private_split(private_tokens: int, block_size: int) -> tuple[int, int]:
+    """Divergence and suffix tokens of a prompt with so many content tokens of its own."""
+    divergence = min(block_size, private_tokens)
+    return divergence, private_tokens - divergence
 
 
 def check_prompts(prompts: Prompts) -> None:
