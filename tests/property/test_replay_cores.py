@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 NO_FACTS = TraceFacts(0, 0, {})
-COMPILED = ("lru", "ttl", "random_lru")
 
 
 @st.composite
@@ -128,20 +127,6 @@ def test_a_replay_goes_on_after_the_compiled_core(
     assert compiled.save() == plain.save()
 
 
-@given(configs())
-def test_the_compiled_core_refuses_what_it_does_not_know(document: dict[str, Any]) -> None:
-    """Policies that are orders over a tree stay with the reference, and asking in vain is an error."""
-    replay = Replay(ReplayConfig.from_document(document))
-    (pool,) = document["instance_groups"]
-    fits = all(each["eviction_policy_type"] in COMPILED for each in pool["instances"])
-
-    assert (misfit(replay) is None) == fits
-    if not fits:
-        assert chosen_core(replay, 10**6, asked=Core.AUTO) is Core.REFERENCE
-        with pytest.raises(UsageError, match="the compiled core cannot replay this"):
-            chosen_core(replay, 10**6, asked=Core.COMPILED)
-
-
 def test_short_traces_do_not_wait_for_a_compiler() -> None:
     """By itself the program takes the compiled core for long traces only; what is asked for is taken."""
     replay = Replay(ReplayConfig.from_document(document()))
@@ -159,4 +144,8 @@ def test_a_replay_that_has_begun_stays_with_the_reference() -> None:
     begun.feed(requests("a")[0])
 
     assert misfit(begun) == "the replay has already begun"
-    assert misfit(Replay(config, templates=True)) == "templates need the prefix tree"
+    refused = Replay(config, templates=True)
+    assert misfit(refused) == "templates need the prefix tree"
+    assert chosen_core(refused, 10**6, asked=Core.AUTO) is Core.REFERENCE
+    with pytest.raises(UsageError, match="the compiled core cannot replay this"):
+        chosen_core(refused, 10**6, asked=Core.COMPILED)

@@ -26,9 +26,12 @@ def excused(path: Path, node: Function, rule: str) -> bool:
     return any("noqa" in line and rule in line for line in lines)
 
 
+COMPILERS = ("njit", "kernel", "entry")
+
+
 def is_compiled(node: Function) -> bool:
     """Whether Numba compiles the function; it takes no keyword-only parameters."""
-    return any("njit" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return any(ast.unparse(decorator).startswith(COMPILERS) for decorator in node.decorator_list)
 
 
 def own_parameters(arguments: list[ast.arg]) -> int:

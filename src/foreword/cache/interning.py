@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from foreword.cache.jit import kernel
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -78,17 +80,17 @@ def stranded_blocks(parents: IntArray, held: IntArray) -> int:
 
 
 @njit(cache=True, nogil=True)
-def oldest_first(links: IntArray, head: int, tier: int, size: int) -> IntArray:
-    """The blocks of a recency list, at most ``size``, the least recent first."""
-    order, block, count = np.empty(size, np.int64), links[head, 2 * tier], 0
+def oldest_first(rows: IntArray, head: int, newer: int, size: int) -> IntArray:
+    """The blocks of a recency list, at most ``size``, the least recent first; ``newer`` is the column to follow."""
+    order, block, count = np.empty(size, np.int64), rows[head, newer], 0
     while block != head:
         order[count] = block
         count += 1
-        block = links[block, 2 * tier]
+        block = rows[block, newer]
     return order[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_masked(mask: int, index: int, bits: IntArray, ends: IntArray) -> bool:
     """Whether a mask names the block at this index."""
     if mask >= 0:

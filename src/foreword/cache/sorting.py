@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
+from foreword.cache.jit import kernel
 
 if TYPE_CHECKING:
     from foreword.cache.tables import Array
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sift(heap: Array, hole: int, length: int, value: int, info: Array, column: int) -> None:
     """As ``selection.py`` does it: let the hole fall to a leaf, then let the value rise from there to its place."""
     top = hole
@@ -30,7 +30,7 @@ def _sift(heap: Array, hole: int, length: int, value: int, info: Array, column: 
     heap[hole] = value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def partial_sort_by(items: Array, middle: int, info: Array, column: int) -> None:
     """The ``middle`` items with the smallest times first, ascending, in the order of ``selection.py``."""
     for parent in range(middle // 2 - 1, -1, -1):

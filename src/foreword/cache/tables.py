@@ -1,7 +1,8 @@
-"""The arrays of the compiled cache, and what their columns mean; ``tiered.py`` works on them.
+"""The arrays of the compiled cache, and what their columns mean; ``tiered.py`` and its helpers work on them.
 
-Blocks are dense ids over all instances. ``links`` has one row a block and, behind these, one a recency list: two
-columns a tier (towards the recent and the old end) and, last, the tiers that hold the block as bits.
+Blocks are dense ids over all instances. ``rows`` has one row a block and, behind these, one a recency list. All that is
+known of a block stands in its row, since a row is what a read costs in memory; times are moments: the rank of a time
+among all times of the events, from 1, so that 0 is before all of them.
 """
 
 from __future__ import annotations
@@ -15,31 +16,44 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-TIME, START, STOP, INSTANCE, WRITES, ROW, MASK = range(7)
-"""Columns of an event: its time, its slice of the ids, whose it is, whether it writes, its row, and its mask."""
+MOMENT, START, STOP, INSTANCE, WRITES, ROW, MASK = range(7)
+"""Columns of an event: its moment, its slice of the ids, whose it is, whether it writes, its row, and its mask."""
 
-MODE, BATCH, TAIL_FIRST, WRITE_REFRESH, LIVES, TRUSTED, BORN, CACHED = range(8)
-"""Rules of a replay, ``LIVES`` being whether lives are recorded; then lives so far, and blocks in all tiers."""
+MODE, BATCH, TAIL_FIRST, WRITE_REFRESH, LIVES, TRUSTED, BORN, CACHED, NODES, FREE, PRUNED, TURNS = range(12)
+"""Rules of a replay, ``LIVES`` being whether lives are recorded; then lives so far, and blocks in all tiers. Of the
+prefix trees: nodes that were ever used, the free one to use first, how often they were pruned, and turns given out."""
 
 GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES = range(10)
 """Columns of an instance."""
 
-LRU, RANDOM = range(2)
-"""Policies: recency in shards (``ttl`` too), and random samples."""
+LRU, RANDOM, LEAF = range(3)
+"""Policies: recency in shards (``ttl`` too), random samples, and leaves of the prefix tree first."""
 
 ABOVE, CLOCK, WRITTEN, REFRESH, FROM, TO, TIERS, HEAP, HEAP_SIZE = range(9)
 """Columns of a group: counts, switches, its instances and tiers, and where its queue of expiries stands."""
 
-EDGE_MODE, PROPAGATES, PROMOTES, THRESHOLD = range(4)
+QUOTA, EDGE_MODE, PROPAGATES, PROMOTES, THRESHOLD = range(5)
+"""Columns of a tier of a group: its quota in bytes, -1 for none, and the edge below it."""
+
 THROUGH, CASCADING, SELECTIVE = range(3)
 
-LAST, READS, ANCHOR, BIRTH, LIFE, OWNER, FIXED = range(7)
-"""Columns of a block before its times and its reads in each tier."""
+HELD, LAST, READS, ANCHOR, BIRTH, LIFE, OWNER, HOME, FIXED = range(9)
+"""Columns of a block: the tiers that hold it as bits, moments, its birth's event, its life, instance and tree node."""
+
+NEWER, OLDER, WHEN, COUNT, WIDTH = range(5)
+"""Columns of a block in a tier, behind the fixed ones: neighbours towards the recent and the old end of its list (or
+its place among the slots; or -1 for a block that is not listed), the moment, and reads since it came."""
+
+OVER, TOP, BOTTOM, CHILDREN, CACHED_BLOCKS, CACHED_CHILDREN, TURN, MARK, NODE_WIDTH = range(9)
+"""Columns of a tree node: its parent, first and last block, and counts; its turn among siblings; when last pruned."""
 
 READ_FROM, WRITTEN_TO, PROMOTED, COPIED_DOWN, DEMOTED, EVICTED, EXPIRED, SIZE = range(8)
 """Tallies of an instance in a tier: its traffic, and the blocks that it has there."""
 
 LIFE_BLOCK, LIFE_BIRTH, LIFE_LAST, LIFE_READS, LIFE_DEATH = range(5)
+
+DUE, WHOM = range(2)
+"""Columns of a queue of expiries."""
 
 LOCAL, REMOTE, ALL_CACHED, BY_TIER = range(4)
 """Columns of an outcome before hits and cached blocks by tier; a write's new blocks stand in the first."""
@@ -51,27 +65,23 @@ END_OF_TIME = 2**63 - 1
 
 
 class World(NamedTuple):
-    """All state of a replay. ``ttl_ns`` is by event; scratch arrays hold as many entries as there are blocks.
-
-    Loops take the arrays that they need out of it once: an array that is taken out is counted as a reference.
-    """
+    """All state of a replay. ``ttl_ns`` is by event, ``times`` by moment; scratch arrays have an entry a block."""
 
     whole: Array
     members: Array
     groups: Array
-    quotas: Array
-    edges: Array
-    links: Array
-    info: Array
+    tiers: Array
+    rows: Array
     tallies: Array
     shard: Array
     slots: Array
-    places: Array
     random: Array
     amplification: Array
     lives: Array
-    heap_time: Array
-    heap_block: Array
+    heap: Array
     ttl_ns: Array
+    times: Array
+    nodes: Array
+    parents: Array
     victims: Array
     scratch: Array

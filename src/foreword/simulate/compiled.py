@@ -66,9 +66,9 @@ def replay_compiled(
     events. The replay can go on from here, as if it had been fed every row.
     """
     taken, skipped = _taken(replay, trace, refuse)
-    events = _events(taken, trace, replay.config.trace_replay.write_delay_ns)
+    events, times = _events(taken, trace, replay.config.trace_replay.write_delay_ns)
     ids, paths = _interned(replay, trace, taken, events)
-    world = make_world(replay, trace, events=events, paths=paths)
+    world = make_world(replay, trace, events=events, times=times, paths=paths)
     outcomes = np.zeros((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64)
     masks = _mask_bits(trace)
     for start in range(0, len(events), STRETCH_EVENTS):
@@ -114,8 +114,11 @@ def _doubtful(replay: Replay, trace: TraceColumns, instance: IntArray) -> IntArr
     return doubtful
 
 
-def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> IntArray:
-    """Rows and delayed writes in the order in which they run: a write that is due at a time before any row of it."""
+def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> tuple[IntArray, IntArray]:
+    """Rows and delayed writes in the order in which they run, and the times of their moments.
+
+    A write that is due at a time runs before any row of that time.
+    """
     count = len(taken.row)
     places = np.arange(count)
     asked = np.flatnonzero(taken.reads & taken.writes)
@@ -124,13 +127,15 @@ def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> IntArray:
     order = np.argsort(np.concatenate([2 * turn, 2 * places + 1]), kind="stable")
     source = np.concatenate([asked, places])[order]
     events = np.empty((len(source), 7), np.int64)
-    events[:, tables.TIME] = np.concatenate([due, taken.time])[order]
+    time = np.concatenate([due, taken.time])[order]
+    new = np.diff(time, prepend=0) != 0
+    events[:, tables.MOMENT] = np.cumsum(new)
     events[:, tables.START : tables.STOP + 1] = taken.spans[source]
     events[:, tables.INSTANCE] = taken.instance[source]
     events[:, tables.WRITES] = np.concatenate([np.ones(len(asked), np.bool_), ~taken.reads])[order]
     events[:, tables.ROW] = taken.row[source]
     events[:, tables.MASK] = trace.mask[taken.row[source]]
-    return events
+    return events, np.concatenate([[0], time[new]])
 
 
 def _interned(

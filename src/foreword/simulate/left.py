@@ -10,7 +10,7 @@ import numpy as np
 
 from foreword.cache import interning, tables
 from foreword.cache.instance import Traffic
-from foreword.config.replay import RandomLruInstance
+from foreword.config.replay import LeafAwareLruInstance, RandomLruInstance
 from foreword.simulate.replay import Figures
 from foreword.simulate.series import Series
 
@@ -56,7 +56,7 @@ def state_of(replay: Replay, ran: Ran, *, asked: int) -> State:
     groups = [
         {
             "group_name": group.name,
-            "clock_ns": int(ran.world.groups[place, tables.CLOCK]),
+            "clock_ns": int(ran.world.times[ran.world.groups[place, tables.CLOCK]]),
             "over_quota_checks": int(ran.world.groups[place, tables.ABOVE]),
             "instances": [
                 _instance_state(at, ran, _own(at, ran, numbers[name]))
@@ -81,7 +81,7 @@ def _own(at: ReplayedInstance, ran: Ran, number: int) -> _Own:
 
 
 def _figures(ran: Ran, own: _Own) -> Figures:
-    held = ran.world.links[own.low : own.high, -1]
+    held = ran.world.rows[own.low : own.high, tables.HELD]
     return Figures(
         series=_series(ran, own),
         cached_blocks=tuple(ran.world.tallies[own.number, : own.tiers, tables.SIZE].tolist()),
@@ -99,7 +99,7 @@ def _series(ran: Ran, own: _Own) -> Series:
     wrote = np.flatnonzero(mine & writes)
     read, answers, tiers = ran.events[reads], ran.outcomes[reads], ran.world.tallies.shape[1]
     series = Series(own.tiers)
-    series.timestamp_ns = _column(read[:, tables.TIME])
+    series.timestamp_ns = _column(ran.world.times[read[:, tables.MOMENT]])
     series.read_blocks = _column(read[:, tables.STOP] - read[:, tables.START])
     series.local_blocks = _column(answers[:, tables.LOCAL])
     series.remote_blocks = _column(answers[:, tables.REMOTE])
@@ -107,7 +107,7 @@ def _series(ran: Ran, own: _Own) -> Series:
     series.all_cached_blocks = _column(answers[:, tables.ALL_CACHED])
     series.tier_blocks = [_column(answers[:, tables.BY_TIER + tier]) for tier in range(own.tiers)]
     series.tier_cached_blocks = [_column(answers[:, tables.BY_TIER + tiers + tier]) for tier in range(own.tiers)]
-    series.write_ns = _column(ran.events[wrote, tables.TIME])
+    series.write_ns = _column(ran.world.times[ran.events[wrote, tables.MOMENT]])
     series.write_blocks = _column(ran.events[wrote, tables.STOP] - ran.events[wrote, tables.START])
     series.new_blocks = int(ran.outcomes[wrote, tables.LOCAL].sum())
     return series
@@ -118,47 +118,71 @@ def _column(values: Array) -> array[int]:
 
 
 def _instance_state(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
-    own_times = ran.events[ran.events[:, tables.INSTANCE] == own.number, tables.TIME]
+    last = ran.events[ran.events[:, tables.INSTANCE] == own.number, tables.MOMENT].max(initial=0)
     return {
         "table": _table(at, ran, own),
-        "tree": {"nodes": []},
+        "tree": {"nodes": _nodes(ran, own)},
         "policies": [_policy(at, ran, own, tier) for tier in range(own.tiers)],
         "traffic": [asdict(each) for each in at.cache.traffic],
         "lifecycle": {"lives": _lives(ran, own)} if at.cache.lifecycle is not None else None,
-        "last_seen_ns": int(own_times.max(initial=0)),
+        "last_seen_ns": int(ran.world.times[last]),
     }
 
 
 def _table(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
     """Columns of the blocks of an instance; a TTL is as long as its write said."""
-    info = ran.world.info[own.low : own.high]
-    row_ttl_us = ran.trace.ttl_us[ran.events[info[:, tables.BIRTH], tables.ROW]]
+    rows, times = ran.world.rows[own.low : own.high], ran.world.times
+    row_ttl_us = ran.trace.ttl_us[ran.events[rows[:, tables.BIRTH], tables.ROW]]
     values, which = np.unique(row_ttl_us, return_inverse=True)
     ttl_ns = [at.group.ttl_ns(value) for value in values.tolist()]
-    times, tiers = tables.FIXED, ran.world.tallies.shape[1]
+    firsts = [tables.FIXED + tables.WIDTH * tier for tier in range(own.tiers)]
     return {
         "keys": ran.paths[own.number][0].tolist(),
         "parents": ran.paths[own.number][1].tolist(),
-        "held": ran.world.links[own.low : own.high, -1].tolist(),
-        "reads": info[:, tables.READS].tolist(),
-        "last_access": info[:, tables.LAST].tolist(),
+        "held": rows[:, tables.HELD].tolist(),
+        "reads": rows[:, tables.READS].tolist(),
+        "last_access": times[rows[:, tables.LAST]].tolist(),
         "ttl": [ttl_ns[each] for each in which.tolist()],
-        "anchor": info[:, tables.ANCHOR].tolist(),
-        "tier_time": [info[:, times + tier].tolist() for tier in range(own.tiers)],
-        "tier_reads": [info[:, times + tiers + tier].tolist() for tier in range(own.tiers)],
+        "anchor": times[rows[:, tables.ANCHOR]].tolist(),
+        "tier_time": [times[rows[:, first + tables.WHEN]].tolist() for first in firsts],
+        "tier_reads": [rows[:, first + tables.COUNT].tolist() for first in firsts],
     }
 
 
 def _policy(at: ReplayedInstance, ran: Ran, own: _Own, tier: int) -> State:
     """The order of one tier."""
     world, size = ran.world, int(ran.world.tallies[own.number, tier, tables.SIZE])
-    if isinstance(at.cache.config, RandomLruInstance):
-        blocks = world.slots[own.low : own.low + size, tier] - own.low
-        return {"blocks": blocks.tolist(), "random": int(world.random[own.number, tier])}
+    column = tables.FIXED + tables.WIDTH * tier + tables.NEWER
     head = int(world.members[own.number, tables.HEAD])
-    heads = range(head, head + at.cache.config.shard_count)
-    lists = [interning.oldest_first(world.links, each, tier, size) - own.low for each in heads]
-    return {"shards": [order.tolist() for order in lists]}
+    match at.cache.config:
+        case RandomLruInstance():
+            blocks = world.slots[own.low : own.low + size, tier] - own.low
+            return {"blocks": blocks.tolist(), "random": int(world.random[own.number, tier])}
+        case LeafAwareLruInstance():
+            registered = np.flatnonzero(world.rows[own.low : own.high, tables.HELD] >> tier & 1)
+            listed = interning.oldest_first(world.rows, head, column, size)[::-1] - own.low
+            return {"registered": registered.tolist(), "listed": listed.tolist()}
+        case _:
+            heads = range(head, head + at.cache.config.shard_count)
+            lists = [interning.oldest_first(world.rows, each, column, size) - own.low for each in heads]
+            return {"shards": [order.tolist() for order in lists]}
+
+
+def _nodes(ran: Ran, own: _Own) -> list[list[Any]]:
+    """The prefix tree of an instance, breadth first; no node of it was read for templates."""
+    nodes = ran.world.nodes
+    homes = ran.world.rows[own.low : own.high, tables.HOME]
+    runs: dict[int, list[int]] = {}
+    for block in np.flatnonzero(homes >= 0).tolist():
+        runs.setdefault(int(homes[block]), []).append(block)
+    children: dict[int, list[int]] = {}
+    for node in sorted(runs, key=lambda each: int(nodes[each, tables.TURN])):
+        children.setdefault(int(nodes[node, tables.OVER]), []).append(node)
+    level, found = children.get(-1, []), []
+    while level:
+        found += [[runs[node], 0] for node in level]
+        level = [child for node in level for child in children.get(node, [])]
+    return found
 
 
 def _lives(ran: Ran, own: _Own) -> list[State]:

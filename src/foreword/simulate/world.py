@@ -11,6 +11,7 @@ from foreword.cache import tables
 from foreword.cache.policies.random_lru import FIRST_STATE, sample_size
 from foreword.cache.table import NEVER
 from foreword.config.replay import (
+    LeafAwareLruInstance,
     LruInstance,
     MaskSemantics,
     RandomLruInstance,
@@ -44,13 +45,14 @@ _EDGE_MODES = {
 }
 
 
-def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Paths) -> tables.World:
+def make_world(replay: Replay, trace: TraceColumns, *, events: Array, times: Array, paths: Paths) -> tables.World:
     """Empty caches for blocks with these keys and parents, of each instance in turn."""
     every = list(replay.instances.values())
     tiers = max(len(at.group.tiers) for at in every)
     firsts = np.cumsum([0, *(len(keys) for keys, _ in paths)])
     blocks = int(firsts[-1])
     members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
+    keeps_tree = any(isinstance(at.cache.config, LeafAwareLruInstance) for at in every)
     written = events[:, tables.WRITES] * (events[:, tables.STOP] - events[:, tables.START])
     groups, room = _groups(replay, events[:, tables.INSTANCE], written)
     lives = int(written.sum()) if replay.lifecycle else 0
@@ -60,20 +62,19 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, paths: Pat
         whole=_rules(replay, len(trace.keys) + 1),
         members=members,
         groups=groups,
-        quotas=_quotas(replay.groups, tiers),
-        edges=_edges(replay.groups, tiers),
-        links=_links(blocks, heads, tiers),
-        info=_info(firsts, tiers),
+        tiers=_tiers(replay.groups, tiers),
+        rows=_rows(firsts, heads, tiers),
         shard=_shards(every, paths),
         slots=np.empty((drawn, tiers), np.int32),
-        places=np.empty((drawn, tiers), np.int32),
         random=np.full((len(every), tiers), seed, np.uint64),
         tallies=np.zeros((len(every), tiers, tables.SIZE + 1), np.int64),
         amplification=np.array([_amplification(at) for at in every], np.float64),
         lives=np.empty((lives, 5), np.int64),
-        heap_time=np.empty(room, np.int64),
-        heap_block=np.empty(room, np.int32),
+        heap=np.empty((room, 2), np.int64),
         ttl_ns=event_ttls(replay, trace, events=events),
+        times=times,
+        nodes=np.zeros((blocks if keeps_tree else 0, tables.NODE_WIDTH), np.int32),
+        parents=_parents(firsts, paths) if keeps_tree else np.zeros(0, np.int32),
         victims=np.empty(blocks, np.int32),
         scratch=np.empty(blocks, np.int32),
     )
@@ -103,6 +104,10 @@ def _rules(replay: Replay, most: int) -> Array:
             switches.block_mask_semantics is MaskSemantics.TRUSTED,
             0,
             0,
+            0,
+            -1,
+            0,
+            0,
         ],
         np.int64,
     )
@@ -120,6 +125,8 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
                 times = min(params.sample_times, shards)
             case RandomLruInstance(eviction_policy_params=sampled):
                 policy, drawn = tables.RANDOM, min(sample_size(sampled, batch), most)
+            case LeafAwareLruInstance():
+                policy, shards = tables.LEAF, 1
             case _:
                 pass
         yields = at.cache.policies[0].yields_to_pressure
@@ -159,35 +166,36 @@ def _groups(replay: Replay, instance: Array, written: Array) -> tuple[Array, int
     return np.array(rows, np.int64), room
 
 
-def _quotas(groups: Sequence[CacheGroup], tiers: int) -> Array:
-    quotas = np.full((len(groups), tiers), _NO_QUOTA, np.int64)
+def _tiers(groups: Sequence[CacheGroup], tiers: int) -> Array:
+    """Quotas of all tiers, and the edges below them."""
+    levels = np.zeros((len(groups), tiers, 5), np.int64)
+    levels[:, :, tables.QUOTA] = _NO_QUOTA
     for number, group in enumerate(groups):
         for tier, each in enumerate(group.tiers):
             if each.quota_bytes is not None:
-                quotas[number, tier] = min(each.quota_bytes, _MOST_BYTES)
-    return quotas
-
-
-def _edges(groups: Sequence[CacheGroup], tiers: int) -> Array:
-    edges = np.zeros((len(groups), tiers, 4), np.int64)
-    for number, group in enumerate(groups):
+                levels[number, tier, tables.QUOTA] = min(each.quota_bytes, _MOST_BYTES)
         for place, edge in enumerate(group.edges):
             threshold = min(edge.threshold, _MOST_THRESHOLD)
-            edges[number, place] = (_EDGE_MODES[edge.write_mode], edge.propagates_access, edge.promotes, threshold)
-    return edges
+            levels[number, place, 1:] = (_EDGE_MODES[edge.write_mode], edge.propagates_access, edge.promotes, threshold)
+    return levels
 
 
-def _links(blocks: int, heads: int, tiers: int) -> Array:
-    """Blocks in no tier, and lists whose heads are their own neighbours."""
-    links = np.zeros((blocks + heads, 2 * tiers + 1), np.int32)
-    links[blocks:, : 2 * tiers] = np.arange(blocks, blocks + heads)[:, None]
-    return links
+def _rows(firsts: Array, heads: int, tiers: int) -> Array:
+    """Blocks in no tier and no tree, and lists whose heads are their own neighbours."""
+    blocks = int(firsts[-1])
+    rows = np.zeros((blocks + heads, tables.FIXED + tables.WIDTH * tiers), np.int32)
+    rows[:blocks, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
+    rows[:, tables.HOME] = -1
+    for tier in range(tiers):
+        at = tables.FIXED + tables.WIDTH * tier
+        rows[blocks:, at + tables.NEWER] = rows[blocks:, at + tables.OLDER] = np.arange(blocks, blocks + heads)
+    return rows
 
 
-def _info(firsts: Array, tiers: int) -> Array:
-    info = np.zeros((int(firsts[-1]), tables.FIXED + 2 * tiers), np.int64)
-    info[:, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
-    return info
+def _parents(firsts: Array, paths: Paths) -> Array:
+    """The block before each block, -1 for the first of a path."""
+    parents = [above + np.where(above < 0, 0, first) for first, (_, above) in zip(firsts, paths, strict=False)]
+    return np.concatenate(parents).astype(np.int32)
 
 
 def _shards(every: list[ReplayedInstance], paths: Paths) -> Array:

@@ -91,7 +91,10 @@ def _load(source: TraceSource, raw: IO[bytes], tell: Callable[[], None]) -> Load
     columns = kept.load() if kept else None
     if columns is not None:
         return LoadedTrace(columns)
-    from foreword.store.scanning import scan_file  # noqa: PLC0415 - numba takes long to load
+    from foreword.store.kernels import kept_kernels  # noqa: PLC0415 - numba takes long to load
+
+    with kept_kernels():
+        from foreword.store.scanning import scan_file  # noqa: PLC0415 - the same
 
     refused: Counter[str] = Counter()
     columns = scan_file(raw, refuse=partial(source.refuse, refused=refused), tell=tell)
@@ -123,7 +126,10 @@ def replay_trace(
     columns, moved = trace.columns.in_time_order()
     refuse = partial(source.refuse, refused=trace.refused)
     if chosen_core(replay, len(columns), asked=source.core) is Core.COMPILED:
-        from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - numba takes long to load
+        from foreword.store.kernels import kept_kernels  # noqa: PLC0415 - numba takes long to load
+
+        with kept_kernels():
+            from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - the same
 
         replay_compiled(replay, columns, refuse=refuse, progress=progress)
         return moved
