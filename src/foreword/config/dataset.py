@@ -5,6 +5,7 @@ Every key has a default here or is required here. Short keys of RFC 2.1 are acce
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -19,6 +20,8 @@ DEFAULT_GROUP = "default"
 _ALL_PERCENT = 100
 MOST_REQUESTS = 100_000_000
 MOST_GROUPS = 1_000_000
+HASHED = "sha256:"
+_HASH = re.compile(r"sha256:[0-9a-f]{8,64}")
 
 
 def _no_percentage(value: object) -> object:
@@ -35,6 +38,8 @@ GroupCount = Annotated[int, Field(strict=True, ge=1, le=MOST_GROUPS)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
+SampleName = Annotated[str, Field(min_length=1, max_length=1024)]
+SuffixMode = Literal["concat", "named", "named_then_random", "cycle"]
 WithinGroup = Literal["sequential", "shuffle", "input_len_asc", "input_len_desc", "prefix_len_asc", "prefix_len_desc"]
 AcrossGroup = Literal["grouped", "interleave", "weighted_interleave", "shuffle"]
 OrderMode = Literal[
@@ -94,7 +99,20 @@ def _group_problem(prefix: PrefixConfig) -> str:
         return "give groups or group_count, not both"
     if len(set(ids)) < len(ids):
         return f"group id {next(id_ for id_ in ids if ids.count(id_) > 1)} is given twice"
-    return _share_problem(prefix)
+    return _share_problem(prefix) or _named_problem("prefix.samples", prefix.samples, prefix.source)
+
+
+def _named_problem(key: str, names: tuple[str, ...], source: Source | None, *, repeat: bool = False) -> str:
+    """What is wrong with names of samples, whatever the text holds."""
+    short = next((name for name in names if name.startswith(HASHED) and not _HASH.fullmatch(name)), None)
+    if short is not None:
+        return f"{key}: {short} is no hash: write {HASHED} and 8 to 64 lower-case hexadecimal digits"
+    if names and source == "random_tokens":
+        return f"{key}: random_tokens has no samples to name"
+    if len(set(names)) < len(names) and not repeat:
+        twice = next(name for name in names if names.count(name) > 1)
+        return f"{key}: {twice} is named twice"
+    return ""
 
 
 def _share_problem(prefix: PrefixConfig) -> str:
@@ -125,6 +143,7 @@ class PrefixConfig(ConfigModel):
     shape: Shape = Shape.PROPORTIONAL
     source: Source | None = None
     path: str | None = None
+    samples: tuple[SampleName, ...] = ()
 
     @property
     def group_ids(self) -> tuple[str, ...]:
@@ -155,11 +174,23 @@ class CollisionConfig(ConfigModel):
     on_conflict: Literal["error", "warn", "accept_with_warning"] = "error"
 
 
+def _picking_problem(suffix: SuffixConfig) -> str:
+    if suffix.samples and suffix.mode == "concat":
+        return "samples are named, but mode is concat; set mode: named, named_then_random or cycle"
+    if suffix.mode in {"named", "named_then_random"} and not suffix.samples:
+        return f"mode {suffix.mode} needs samples, a list of sample names"
+    if suffix.mode == "cycle" and suffix.source == "random_tokens":
+        return "mode cycle needs samples, random_tokens has none"
+    return _named_problem("samples", suffix.samples, suffix.source, repeat=suffix.repeat_samples)
+
+
 class SuffixConfig(ConfigModel):
     """What follows the shared prefix."""
 
     source: Source = "builtin"
-    mode: Literal["concat"] = "concat"
+    mode: SuffixMode = "concat"
+    samples: tuple[SampleName, ...] = ()
+    repeat_samples: bool = False
     path: str | None = None
     separator: str = "\n\n"
     language: Literal["en", "zh", "mixed"] = "en"
@@ -171,6 +202,13 @@ class SuffixConfig(ConfigModel):
         if not self.divergence_block:
             message = "divergence_block: false would let requests hit beyond their planned prefix; leave it true"
             raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _picked(self) -> Self:
+        problem = _picking_problem(self)
+        if problem:
+            raise ValueError(problem)
         return self
 
 

@@ -25,6 +25,7 @@ from foreword.store.corpora import load_corpus, stories_for
 from foreword.store.rows import DATA, MANIFEST, METADATA, REPORT, WARMUP
 from foreword.terms import Reason, Status, draw_key
 from foreword.workload.content import ContentOptions, ContentPlan, prepare
+from foreword.workload.suffix import Picking
 from foreword.workload.tokens import Frame
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def generate_request_suffix(
     alone = {request.prefix_group_id: PrefixGroupPlan(request.prefix_group_id, 1, requests=(request,))}
     around = alone if groups is None else groups
     source = DataSourceConfig.of(config.source, config.path, suffix=config, seed=DEFAULT_SEED)
-    composer = composer_of(around, source, tokenizer, composing=composing)
+    options = ContentOptions(separator=config.separator, picking=Picking.of(config))
+    composer = composer_of(around, source, tokenizer, composing=composing, options=options)
     names = [each.request_id for each in Members.of(around).requests]
     if request.request_id not in names:
         message = f"{request.request_id} is not among the requests of the groups"
@@ -193,6 +195,7 @@ def suffix_of(
         text=raw[begins:].decode(errors="replace"),
         retries=prompt.retries,
         collision_status=prompt.status,
+        sample_ids=prompt.samples,
     )
 
 

@@ -155,7 +155,7 @@ class PrefixPlanningResult:
 
 @dataclass(frozen=True, slots=True)
 class SuffixGenerationResult:
-    """The private part of a prompt: first the tokens that set it apart, then its text."""
+    """The private part of a prompt: first the tokens that set it apart, then its text, and the samples in it."""
 
     request_id: str
     token_ids: tuple[int, ...]
@@ -163,6 +163,7 @@ class SuffixGenerationResult:
     text: str
     retries: int
     collision_status: str
+    sample_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

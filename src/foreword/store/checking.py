@@ -8,7 +8,7 @@ A data set of another version is held to its own metadata instead: watermarks an
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,7 +44,13 @@ if TYPE_CHECKING:
 _CHUNK = 256
 _NOT_MADE = "is not what this seed, tokenizer and corpus give"
 
-_Prompt = tuple[str | None, list[int] | None]
+
+class _Prompt(NamedTuple):
+    """A prompt that was composed again, and the samples in its suffix."""
+
+    text: str | None
+    token_ids: list[int] | None
+    samples: list[str]
 
 
 @dataclass(slots=True)
@@ -114,9 +120,10 @@ class _Truth:
     hot_hit: IntArray
     max_tokens: IntArray | None
     fingerprints: Sequence[str]
+    samples: Sequence[object]
 
     @classmethod
-    def of_design(cls, planned: Design, fingerprints: Sequence[str]) -> _Truth:
+    def of_design(cls, planned: Design, fingerprints: Sequence[str], *, samples: Sequence[object]) -> _Truth:
         order = planned.order
         groups = planned.groups.of_request[order].tolist()
         return cls(
@@ -129,6 +136,7 @@ class _Truth:
             hot_hit=planned.prediction.hot_hit,
             max_tokens=planned.output_len[order],
             fingerprints=fingerprints,
+            samples=samples,
         )
 
     def lanes(self, *, local: bool) -> dict[tuple[str, int], int]:
@@ -190,7 +198,7 @@ def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned
     check.problems += difference_problems(stated, report, file=REPORT)
     order = planned.order.tolist()
     roll = Roll(METADATA, [request_id(index) for index in order])
-    fingerprints = [""] * len(order)
+    fingerprints, samples = [""] * len(order), [None] * len(order)
     collisions = manifest.get("collisions") or {}
     allowed = {
         name for name, count in (("repaired", "repaired"), ("conflict", "kept_unproved")) if collisions.get(count)
@@ -201,12 +209,13 @@ def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned
         if place is None:
             continue
         fingerprints[place] = str(row.get("prompt_fingerprint"))
+        samples[place] = row.get("suffix_sample_ids")
         expected = next(request_rows(planned, place, stop=place + 1))
         if row.get("collision_status") in allowed:
             expected["collision_status"] = row["collision_status"]
         roll.problems += difference_problems(expected, row, file=METADATA, request_id=name)
     check.problems += roll.finish()
-    return _Truth.of_design(planned, fingerprints)
+    return _Truth.of_design(planned, fingerprints, samples=samples)
 
 
 def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _Truth:
@@ -232,6 +241,7 @@ def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _T
         hot_hit=columns.written["expected_hit_len_hot"],
         max_tokens=None,
         fingerprints=columns.fingerprints,
+        samples=(),
     )
 
 
@@ -254,7 +264,8 @@ def _maker(
             check.not_recomposed_because = "the corpus at hand is another one"
             return None
         check.problems += difference_problems({"corpus": workshop.facts["corpus"]}, manifest, file=MANIFEST)
-    known = {"content": workshop.facts["content"], "tokenizer": {**workshop.facts["tokenizer"]}}
+    known = {part: workshop.facts[part] for part in ("content", "masters")}
+    known["tokenizer"] = {**workshop.facts["tokenizer"]}
     del known["tokenizer"]["name"]
     check.problems += difference_problems(known, manifest, file=MANIFEST)
     return workshop
@@ -339,9 +350,10 @@ def _content_problems(
     row: DataRow, place: int, ids: IntArray | None, truth: _Truth, made: _Prompt | None
 ) -> list[Problem]:
     """Whether the prompt is the one that was generated: by composing it again, else by its fingerprint."""
-    same = made is None or made == (row.prompt, row.prompt_token_ids)
-    if not same:
+    if made is not None and made[:2] != (row.prompt, row.prompt_token_ids):
         return [Problem(DATA, "prompt", _NOT_MADE, row.request_id)]
+    if made is not None and truth.samples[place] != made.samples:
+        return [Problem(METADATA, "suffix_sample_ids", "are not those of the prompt", row.request_id)]
     if ids is None or fingerprint(ids) == truth.fingerprints[place]:
         return []
     if made is not None:
@@ -351,9 +363,13 @@ def _content_problems(
 
 def _made(maker: Workshop, places: Sequence[int]) -> dict[int, _Prompt]:
     """Prompts at these places of the send order, composed again."""
-    lines = b"".join(part.data for place in _stretches(places) for part in maker.rows(*place))
-    rows = msgspec.json.Decoder(DataRow).decode_lines(lines)
-    return {place: (row.prompt, row.prompt_token_ids) for place, row in zip(places, rows, strict=True)}
+    parts = [part for place in _stretches(places) for part in maker.rows(*place)]
+    rows = msgspec.json.Decoder(DataRow).decode_lines(b"".join(part.data for part in parts))
+    facts = msgspec.json.Decoder().decode_lines(b"".join(part.metadata for part in parts))
+    return {
+        place: _Prompt(row.prompt, row.prompt_token_ids, fact["suffix_sample_ids"])
+        for place, row, fact in zip(places, rows, facts, strict=True)
+    }
 
 
 def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:

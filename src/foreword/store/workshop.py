@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
 from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key
 from foreword.workload.collisions import longest_common_prefix, sampled_windows
 from foreword.workload.content import CHUNK, ContentOptions, ContentPlan, ProofLevel, prepare
+from foreword.workload.suffix import Picking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +100,7 @@ class Workshop:
                 raise _broken(row["request_id"], f"has {len(whole)} tokens instead of {row['input_len']}")
             digests.append(self._first_private(whole, group, shared, row["request_id"]))
             windows.append(self._windows(whole, shared))
+            row["suffix_sample_ids"] = list(prompt.samples)
             row["collision_status"] = prompt.status
             row["prompt_fingerprint"] = fingerprint(whole)
             if prompt.status == "conflict":
@@ -169,6 +172,7 @@ def open_workshop(order: Order) -> Workshop:
     collisions = config.suffix.collision_detection
     options = ContentOptions(
         separator=config.suffix.separator,
+        picking=Picking.of(config.suffix, config.prefix),
         proof=order.proof,
         max_retries=collisions.max_retries,
         on_conflict=collisions.on_conflict,
@@ -227,8 +231,22 @@ def _facts(tokenizer: LoadedTokenizer, suffix: Corpus, prefix: Corpus | None, co
         "corpus": {use: {"source": corpus.source, "sha256": corpus.sha256} for use, corpus in corpora.items()},
         "content": dict(composer.diagnostics),
         "proof_level": composer.proof_level,
+        "masters": _master_facts(composer),
         "masters_common_prefix_tokens": longest_common_prefix([master.ids for master in composer.masters.values()]),
     }
+
+
+def _master_facts(composer: Composer) -> list[dict[str, Any]]:
+    """What each master is, without its text."""
+    samples = composer.master_samples
+    return [
+        {"group_id": group, "sha256_of_ids": _sha256(master.ids), "sample_ids": list(samples[group])}
+        for group, master in composer.masters.items()
+    ]
+
+
+def _sha256(ids: IntArray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(ids, dtype="<i4").tobytes()).hexdigest()
 
 
 def _digest_array(digests: list[int]) -> IntArray:

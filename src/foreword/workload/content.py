@@ -18,9 +18,9 @@ from foreword.workload.divergence import ROOT, Children, Spelling, ranks
 from foreword.workload.draws import drawn_table, keyed
 from foreword.workload.masters import Layout
 from foreword.workload.materials import Draft
-from foreword.workload.preparation import Need, gather
+from foreword.workload.preparation import Need, Text, gather
 from foreword.workload.proof import ProofCounts, Prover
-from foreword.workload.suffix import NO_SAMPLE, SHORTEST_TEXT, Ending, plan_endings
+from foreword.workload.suffix import ANY_SAMPLE, NO_SAMPLE, SHORTEST_TEXT, Ending, Picking, plan_endings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,12 +71,13 @@ class ContentPlan:
 
 @dataclass(frozen=True, slots=True)
 class ContentOptions:
-    """How to compose: separator, proof and what to do when a prompt cannot be proved.
+    """How to compose: separator, choice of samples, proof and what to do when a prompt cannot be proved.
 
     At least ``full_least`` prompts and a ``full_share`` of all, chosen by hash, are encoded again in full.
     """
 
     separator: str = "\n\n"
+    picking: Picking = ANY_SAMPLE
     proof: ProofLevel = "window"
     full_share: float = 0.01
     full_least: int = 200
@@ -87,13 +88,15 @@ class ContentOptions:
 class ComposedPrompt(NamedTuple):
     """One prompt: JSON-escaped text without quotes (empty for prompts of ids), and content ids.
 
-    ``status`` is ``unique``, ``repaired`` (after ``retries``) or ``conflict`` (kept although it could not be proved).
+    ``status`` is ``unique``, ``repaired`` (after ``retries``) or ``conflict`` (kept although it could not be proved);
+    ``samples`` names what stands behind the divergence words, the last of it perhaps cut.
     """
 
     escaped: bytes
     ids: IntArray
     retries: int = 0
     status: str = "unique"
+    samples: tuple[str, ...] = ()
 
 
 class Chunk(NamedTuple):
@@ -129,7 +132,8 @@ def prepare(
     """
     options = options or ContentOptions()
     need = _need(plan)
-    materials = gather(tokenizer, corpus, prefix_corpus=prefix_corpus or corpus, need=need, separator=options.separator)
+    text = Text(corpus, prefix_corpus or corpus, options.separator, options.picking)
+    materials = gather(tokenizer, text, need=need)
     return Composer(plan, options, materials)
 
 
@@ -181,6 +185,15 @@ class Composer:
     def masters(self) -> Mapping[str, Master]:
         """Master prefix of each group, in content tokens."""
         return dict(zip(self._plan.group_ids, self._materials.masters, strict=True))
+
+    @property
+    def master_samples(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the samples in each group's master, in order, each once."""
+        names = self._materials.prefix_names
+        return {
+            group: tuple(dict.fromkeys(names[place] for _, place in master.samples))
+            for group, master in self.masters.items()
+        }
 
     @property
     def proof_level(self) -> Literal["none", "window", "full", "ids"]:
@@ -300,7 +313,7 @@ class Composer:
             )
         prompt = self._prompt(self._drafts(job, retry=0)[0])
         seen = np.array(self._prover.encoded(prompt.escaped), dtype=np.int64)
-        return ComposedPrompt(prompt.escaped, seen, self._options.max_retries, "conflict")
+        return prompt._replace(ids=seen, retries=self._options.max_retries, status="conflict")
 
     def _drafts(self, jobs: _Jobs, *, retry: int) -> list[Draft]:
         """What each prompt is made of: places of words and samples, not their text."""
@@ -389,7 +402,7 @@ class Composer:
     def _prompt(self, draft: Draft) -> ComposedPrompt:
         """Join the pieces of a draft."""
         texts, ids = self._materials.pieces_of(draft)
-        return ComposedPrompt(b"".join(texts), np.concatenate(ids))
+        return ComposedPrompt(b"".join(texts), np.concatenate(ids), samples=self._materials.samples_of(draft))
 
 
 def prompts_of(prompts: Sequence[ComposedPrompt]) -> list[tuple[bytes, IntArray]]:

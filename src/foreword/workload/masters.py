@@ -145,7 +145,7 @@ class _Growth:
 class MasterBuilder:
     """Builds the masters of all groups of a data set; each depends on its group's place and the seed alone."""
 
-    def __init__(self, source: MasterSource, layout: Layout, group_count: int) -> None:
+    def __init__(self, source: MasterSource, layout: Layout, group_count: int, *, allowed: IntArray) -> None:
         self._source = source
         self._layout = layout
         self._group_count = group_count
@@ -154,7 +154,8 @@ class MasterBuilder:
         self._writer = Writer(
             source.tokenizer, source.separator, units=source.units, cuts=self._cuts, ahead=self._ahead
         )
-        self._order = permutation(draw_key("master order", layout.seed_key), len(source.units))
+        everything = permutation(draw_key("master order", layout.seed_key), len(source.units))
+        self._order = everything[np.isin(everything, allowed)]
         self._widths = source.tokenizer.pieces().widths
         self._used: set[int] = set()
         self._split: set[int] = set()
@@ -168,7 +169,7 @@ class MasterBuilder:
     @property
     def text_tokens(self) -> int:
         """Tokens of all samples that masters may use."""
-        return int(self._source.units.lengths.sum())
+        return int(self._source.units.lengths[self._order].sum())
 
     @property
     def counts(self) -> MasterCounts:

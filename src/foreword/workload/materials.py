@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foreword.terms import IntArray
     from foreword.workload.joints import CutTester, Separator
     from foreword.workload.masters import Master
-    from foreword.workload.suffix import Ending, SuffixPool
+    from foreword.workload.suffix import Ending, Picking, SuffixPool
     from foreword.workload.tokens import TokenizerProtocol
     from foreword.workload.units import Units
     from foreword.workload.vocabulary import Words
@@ -46,8 +46,9 @@ class Draft(NamedTuple):
 class Materials:
     """Pieces with known ids; ``starts`` are the start words that begin no master.
 
-    ``common`` holds the samples outside all masters, if they are enough for every suffix. ``same_text`` says that
-    masters and suffixes are made of the same samples.
+    ``common`` holds the samples outside all masters, if they are enough for every suffix, or those that the suffix
+    config names (``named``). ``same_text`` says that masters and suffixes are made of the same samples;
+    ``prefix_names`` are the names of those of masters.
     """
 
     tokenizer: TokenizerProtocol
@@ -57,6 +58,9 @@ class Materials:
     units: Units
     common: SuffixPool | None
     same_text: bool
+    prefix_names: tuple[str, ...]
+    named: tuple[int, ...]
+    picking: Picking
     seed_key: int
     separator: Separator
     separator_text: bytes
@@ -84,7 +88,7 @@ class Materials:
             return self.common
         held = self.masters[group].held(cut) if self.same_text else frozenset()
         if held not in self._pools:
-            pool = suffix_pool(self.units, held, seed_key=self.seed_key)
+            pool = suffix_pool(self.units, held, seed_key=self.seed_key, picking=self.picking, named=self.named)
             if pool is None:
                 raise too_small(f"a prefix of {cut} tokens holds all samples of the text", field="suffix.source")
             if len(self._pools) >= _MOST_POOLS:
@@ -137,6 +141,13 @@ class Materials:
         texts += [self.words.texts[place] for place in draft.fillers]
         ids.append(self.words.ids[draft.fillers])
         return texts, ids
+
+    def samples_of(self, draft: Draft) -> tuple[str, ...]:
+        """Names of the samples in a prompt's suffix, in order; of the last one the beginning may be used alone."""
+        ending, names = draft.ending, self.units.names
+        if ending.end == NO_SAMPLE:
+            return ()
+        return (*(names[place] for place in ending.units), names[ending.end])
 
     def _add_ending(self, ending: Ending, texts: list[bytes], ids: list[IntArray]) -> None:
         if ending.end == NO_SAMPLE:

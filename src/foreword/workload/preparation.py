@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foreword.errors import ConstructionError, TokenizerError
+from foreword.errors import ConfigError, ConstructionError, TokenizerError
 from foreword.terms import draw_key, permutation
 from foreword.workload.escaping import escaped
 from foreword.workload.joints import CutTester, Separator, check_words, read_separator
@@ -15,7 +15,7 @@ from foreword.workload.masters import Layout, MasterBuilder, MasterSource
 from foreword.workload.materials import Materials
 from foreword.workload.suffix import suffix_pool
 from foreword.workload.tokens import Family
-from foreword.workload.units import no_units, read_id_units, read_units, too_small
+from foreword.workload.units import UNSAFE, no_units, places_of, read_id_units, read_units, too_small
 from foreword.workload.vocabulary import (
     FEWEST_WORDS,
     Lexicon,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from foreword.terms import IntArray
     from foreword.workload.masters import Master
-    from foreword.workload.suffix import SuffixPool
+    from foreword.workload.suffix import Picking, SuffixPool
     from foreword.workload.tokens import TokenizerProtocol, Vocabulary
     from foreword.workload.units import Corpus, Units
 
@@ -62,21 +62,35 @@ class Need:
         return self.layout.block_size - self.layout.head_len % self.layout.block_size
 
 
-def gather(
-    tokenizer: TokenizerProtocol, corpus: Corpus, *, prefix_corpus: Corpus, need: Need, separator: str
-) -> Materials:
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Samples of suffixes and of masters, what stands between them, and which of them are chosen."""
+
+    suffix: Corpus
+    prefix: Corpus
+    separator: str
+    picking: Picking
+
+    @property
+    def same(self) -> bool:
+        """Whether masters and suffixes are made of the same samples."""
+        return self.prefix is self.suffix or (self.suffix.sha256 != "" and self.prefix.sha256 == self.suffix.sha256)
+
+
+def gather(tokenizer: TokenizerProtocol, text: Text, *, need: Need) -> Materials:
     """Read everything; TokenizerError or ConstructionError where exact prompts are impossible."""
     lexicon = id_lexicon(tokenizer.pieces()) if need.as_ids else read_lexicon(tokenizer)
-    between = _id_separator(tokenizer, separator) if need.as_ids else read_separator(tokenizer, separator)
+    read = _id_separator if need.as_ids else read_separator
+    between = read(tokenizer, text.separator)
     if not need.as_ids:
         lexicon = _plainest(_beside(tokenizer, between, lexicon), tokenizer.pieces(), need)
-    units = _units(tokenizer, corpus, between, need)
-    same = prefix_corpus is corpus or (corpus.sha256 != "" and prefix_corpus.sha256 == corpus.sha256)
-    prefix_units = units if same else _units(tokenizer, prefix_corpus, between, need)
-    _check_text(units, prefix_units, need)
+    units = _units(tokenizer, text.suffix, between, need)
+    prefix_units = units if text.same else _units(tokenizer, text.prefix, between, need)
+    named, allowed = _chosen(text, units, prefix_units)
+    _check_text(units, prefix_units, need, text)
     openings, starts = _openings(lexicon, need)
     source = MasterSource(tokenizer, lexicon.words, prefix_units, between, need.as_ids)
-    builder = MasterBuilder(source, need.layout, len(need.shared_tokens))
+    builder = MasterBuilder(source, need.layout, len(need.shared_tokens), allowed=allowed)
     masters = _masters(builder, openings, need)
     return Materials(
         tokenizer=tokenizer,
@@ -84,8 +98,11 @@ def gather(
         starts=starts,
         masters=masters,
         units=units,
-        common=_common_pool(units, builder.used_units if same else frozenset(), need),
-        same_text=same,
+        common=_common_pool(units, builder.used_units if text.same else frozenset(), need, (text.picking, named)),
+        same_text=text.same,
+        prefix_names=prefix_units.names,
+        named=named,
+        picking=text.picking,
         seed_key=need.layout.seed_key,
         separator=between,
         separator_text=b"" if need.as_ids else escaped(between.left.encode()),
@@ -105,17 +122,41 @@ def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], ne
     )
 
 
-def _common_pool(units: Units, used: frozenset[int], need: Need) -> SuffixPool | None:
-    """Samples outside all masters, if they have twice the tokens of the longest suffix."""
-    pool = suffix_pool(units, used, seed_key=need.layout.seed_key)
-    return pool if pool and pool.lengths.sum() >= 2 * need.longest_private else None
+def _chosen(text: Text, units: Units, prefix_units: Units) -> tuple[tuple[int, ...], IntArray]:
+    """Places of the samples that the suffix names, and those of all that masters may use."""
+    picking = text.picking
+    named = places_of(picking.names, text.suffix, units=units, field="suffix.samples")
+    masters = places_of(picking.master_names, text.prefix, units=prefix_units, field="prefix.samples")
+    both = set(named) & set(masters) if text.same else ()
+    if both:
+        raise ConfigError(
+            f"prefix.samples: {units.names[min(both)]} is named for the suffix too, so prompts would hold it twice",
+            field="prefix.samples",
+            advice="name each sample for the masters or for the suffix",
+        )
+    allowed = np.array(masters, dtype=np.int64) if masters else np.arange(len(prefix_units))
+    return named, np.setdiff1d(allowed, named) if text.same else allowed
 
 
-def _check_text(units: Units, prefix_units: Units, need: Need) -> None:
-    """Refuse texts with fewer tokens than the longest master, or the longest prompt without its divergence block."""
+def _common_pool(
+    units: Units, used: frozenset[int], need: Need, chosen: tuple[Picking, tuple[int, ...]]
+) -> SuffixPool | None:
+    """The named samples, or those outside all masters if they have twice the tokens of the longest suffix."""
+    picking, named = chosen
+    pool = suffix_pool(units, used, seed_key=need.layout.seed_key, picking=picking, named=named)
+    only_named = bool(named) and picking.mode != "named_then_random"
+    return pool if pool and (only_named or pool.tokens >= 2 * need.longest_private) else None
+
+
+def _check_text(units: Units, prefix_units: Units, need: Need, text: Text) -> None:
+    """Refuse texts with fewer tokens than the longest master, or the longest prompt without its divergence block.
+
+    Suffixes of named or repeated samples are checked as they are made.
+    """
+    own = text.picking.names or text.picking.repeat
     size, same = need.layout.block_size, prefix_units is units
     shared = int(need.shared_tokens.max(initial=0))
-    filled = (need.longest_content if same else need.longest_private) - size
+    filled = 0 if own else (need.longest_content if same else need.longest_private) - size
     what = "longest prompt" if same else "longest suffix"
     checks = (
         (prefix_units, shared and shared + size, "longest master prefix", "prefix.source"),
@@ -228,6 +269,10 @@ def _warnings(vocabulary: Vocabulary, units: Units, *, builder: MasterBuilder, n
     """What a user should know about text that is exact all the same."""
     if vocabulary.family in {Family.WORDPIECE, Family.UNIGRAM}:
         yield f"no known server has a prefix cache for a {vocabulary.family} tokenizer"
+    unsafe = {reason: units.dropped[reason] for reason in UNSAFE if reason in units.dropped}
+    if unsafe:
+        what = ", ".join(f"{reason} {count}" for reason, count in unsafe.items())
+        yield f"{sum(unsafe.values())} samples of the text are left out, for what they hold: {what}"
     if units.replacement_characters:
         yield f"{units.replacement_characters} samples hold U+FFFD, as their source does"
     if builder.counts.reused:
