@@ -18,13 +18,14 @@ from foreword.cache.tables import (
     HEAD,
     HELD,
     HOME,
-    LEAF,
     LRU,
     NEWER,
     OLDER,
     OVER,
     POLICY,
     RANDOM,
+    RUN_END,
+    RUN_START,
     SHARDS,
     WHEN,
     WIDTH,
@@ -57,20 +58,43 @@ def head_of(w: World, member: Array, block: int) -> int:
 
 
 @kernel
-def touch(w: World, member: Array, block: int, at: int, now: int) -> None:
-    """Make a block the most recent of a tier that holds it."""
-    rows = w.rows
+def touch(w: World, member: Array, block: int, tier: int, now: int) -> None:
+    """Make a block the most recent of a tier that holds it; it takes its place when the run that it is in is raised.
+
+    Blocks that follow each other in a path mostly do so in the list: they are raised together.
+    """
+    rows, runs, at = w.rows, w.runs, FIXED + WIDTH * tier
     rows[block, at + WHEN] = now
-    policy = member[POLICY]
-    if policy == LRU or (policy == LEAF and rows[block, at + NEWER] >= 0):
-        unlink(rows, block, at)
-        link(rows, head_of(w, member, block), block, at)
+    if member[POLICY] == RANDOM or rows[block, at + NEWER] < 0:
+        return
+    newest = runs[tier, RUN_END]
+    if newest < 0 or rows[newest, at + NEWER] != block:
+        raise_run(w, member, tier)
+        runs[tier, RUN_START] = block
+    runs[tier, RUN_END] = block
+
+
+@kernel
+def raise_run(w: World, member: Array, tier: int) -> None:
+    """Move the run of blocks that are being touched, which stand side by side, to the recent end of their list."""
+    rows, at = w.rows, FIXED + WIDTH * tier
+    oldest, newest = w.runs[tier, RUN_START], w.runs[tier, RUN_END]
+    if newest < 0:
+        return
+    newer, older = rows[newest, at + NEWER], rows[oldest, at + OLDER]
+    rows[newer, at + OLDER], rows[older, at + NEWER] = older, newer
+    head = head_of(w, member, newest)
+    second = rows[head, at + OLDER]
+    rows[newest, at + NEWER], rows[oldest, at + OLDER] = head, second
+    rows[head, at + OLDER], rows[second, at + NEWER] = newest, oldest
+    w.runs[tier, RUN_END] = -1
 
 
 @kernel
 def enter(w: World, member: Array, block: int, tier: int, size: int, now: int) -> None:
     """Place a block in a tier that does not hold it and holds ``size`` of its instance, as the most recent."""
     rows, nodes, at = w.rows, w.nodes, FIXED + WIDTH * tier
+    raise_run(w, member, tier)
     home = rows[block, HOME]
     if home >= 0 and rows[block, HELD] == 0:
         cache_in_node(nodes, home)

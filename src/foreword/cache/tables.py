@@ -47,6 +47,9 @@ its place among the slots; or -1 for a block that is not listed), the moment, an
 OVER, TOP, BOTTOM, CHILDREN, CACHED_BLOCKS, CACHED_CHILDREN, TURN, MARK, NODE_WIDTH = range(9)
 """Columns of a tree node: its parent, first and last block, and counts; its turn among siblings; when last pruned."""
 
+RUN_START, RUN_END = range(2)
+"""Columns of the run of each tier that is being touched: its oldest block, and its newest or -1 for none."""
+
 READ_FROM, WRITTEN_TO, PROMOTED, COPIED_DOWN, DEMOTED, EVICTED, EXPIRED, SIZE = range(8)
 """Tallies of an instance in a tier: its traffic, and the blocks that it has there."""
 
@@ -73,6 +76,7 @@ class World(NamedTuple):
     tiers: Array
     rows: Array
     tallies: Array
+    runs: Array
     shard: Array
     slots: Array
     random: Array

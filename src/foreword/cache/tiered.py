@@ -13,7 +13,7 @@ from foreword.cache.expiring import earliest, expiry_ns, queue, schedule
 from foreword.cache.interning import is_masked
 from foreword.cache.jit import entry, kernel
 from foreword.cache.leaves import evict_leaves, insert, prune
-from foreword.cache.lists import drop, enter, head_of, link, touch, unlink, vacate
+from foreword.cache.lists import drop, enter, head_of, link, raise_run, touch, vacate
 from foreword.cache.sorting import partial_sort_by
 from foreword.cache.table import NEVER
 from foreword.cache.tables import (
@@ -62,6 +62,7 @@ from foreword.cache.tables import (
     MOMENT,
     NEWER,
     NODES,
+    OLDER,
     OWNER,
     POLICY,
     PROMOTED,
@@ -174,13 +175,12 @@ def _evict_listed(w: World, owner: int, tier: int, count: int, first: int) -> in
         head = _stalest(rows, member, at)
         if head < 0 or taken >= wanted:
             break
-        for _ in range(share):
-            block = rows[head, at + NEWER]
-            if block == head:
-                break
-            unlink(rows, block, at)
+        block, stop = rows[head, at + NEWER], taken + share
+        while block != head and taken < stop:
             victims[first + taken] = block
+            block = rows[block, at + NEWER]
             taken += 1
+        rows[head, at + NEWER], rows[block, at + OLDER] = block, head
     if taken > count:
         partial_sort_by(victims[first : first + taken], count, rows, at + WHEN)
         for back in range(count, taken):
@@ -306,7 +306,7 @@ def _hit(w: World, owner: int, block: int, tier: int, now: int) -> int:
         if not tiers[below - 1, PROPAGATES]:
             break
         if bits >> below & 1:
-            touch(w, w.members[owner], block, FIXED + WIDTH * below, now)
+            touch(w, w.members[owner], block, below, now)
     selects = tier < last and tiers[tier, EDGE_MODE] == SELECTIVE
     if selects and w.rows[block, FIXED + WIDTH * tier + COUNT] >= tiers[tier, THRESHOLD]:
         copied += _copy_below(w, owner, block, tier, now, COPIED_DOWN)
@@ -334,7 +334,7 @@ def _read(w: World, owner: int, hits: int, now: int, outcome: Array) -> int:
         rows[block, LAST] = now
         rows[block, READS] += 1
         rows[block, at + COUNT] += 1
-        touch(w, member, block, at, now)
+        touch(w, member, block, tier, now)
         if refresh:
             rows[block, ANCHOR] = now
         if records:
@@ -343,6 +343,7 @@ def _read(w: World, owner: int, hits: int, now: int, outcome: Array) -> int:
         if tiers > 1:
             copied += _hit(w, owner, block, tier, now)
     for tier in range(tiers):
+        raise_run(w, member, tier)
         w.tallies[owner, tier, READ_FROM] += outcome[BY_TIER + tier]
     return copied
 
@@ -392,7 +393,9 @@ def _place(w: World, owner: int, path: Array, now: int) -> None:
         else:
             for tier in range(tiers):
                 if bits >> tier & 1:
-                    touch(w, member, block, FIXED + WIDTH * tier, now)
+                    touch(w, member, block, tier, now)
+    for tier in range(tiers):
+        raise_run(w, member, tier)
 
 
 @kernel

@@ -64,6 +64,7 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, times: Arr
         groups=groups,
         tiers=_tiers(replay.groups, tiers),
         rows=_rows(firsts, heads, tiers),
+        runs=np.full((tiers, 2), -1, np.int64),
         shard=_shards(every, paths),
         slots=np.empty((drawn, tiers), np.int32),
         random=np.full((len(every), tiers), seed, np.uint64),
