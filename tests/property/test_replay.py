@@ -138,7 +138,7 @@ def test_blocks_live_as_long_as_their_ttl_says(rows: list[TraceRow], default_s: 
 
 def state_of(replay: Replay) -> dict[str, Any]:
     """Everything that a replay says at its end."""
-    series = {name: columns(at) for name, at in replay.instances.items()}
+    series = {name: [column.tolist() for column in columns(at)] for name, at in replay.instances.items()}
     return {"series": series, "summary": summarise(replay, FACTS), "state": replay.save()}
 
 

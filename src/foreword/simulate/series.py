@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from numpy.typing import NDArray
 
     from foreword.cache.group import ReadOutcome
     from foreword.cache.table import State
@@ -88,18 +89,13 @@ class Series:
         self.write_blocks.append(blocks)
         self.new_blocks += new_blocks
 
-    def written_until(self) -> Iterator[int]:
+    def written_until(self) -> NDArray[np.int64]:
         """For each read, keys of all writes with a time up to its own, later ones of the same time included."""
-        writes = sorted(zip(self.write_ns, self.write_blocks, strict=True))
-        sums = list(accumulate((blocks for _, blocks in writes), initial=0))
-        position = 0
-        latest = 0
-        for now in self.timestamp_ns:
-            position = position if now >= latest else 0
-            latest = now
-            while position < len(writes) and writes[position][0] <= now:
-                position += 1
-            yield sums[position]
+        times = np.asarray(self.write_ns)
+        order = np.argsort(times, kind="stable")
+        sums = np.concatenate([[0], np.cumsum(np.asarray(self.write_blocks)[order])])
+        written: NDArray[np.int64] = sums[np.searchsorted(times[order], np.asarray(self.timestamp_ns), side="right")]
+        return written
 
     def totals(self, block_size: int) -> Totals:
         """Sums over all reads."""

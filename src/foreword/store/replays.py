@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreword.config.replay import ReplayConfig
 from foreword.errors import ConfigError
-from foreword.simulate.columns import column_names, columns
+from foreword.simulate.columns import column_names, columns, sampled
 from foreword.simulate.templates import find_templates
 from foreword.store.atomic import replace_file
+from foreword.store.digits import csv_rows
 from foreword.store.tables import csv_table
 from foreword.store.traces import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from foreword.simulate.columns import Number
     from foreword.simulate.replay import Replay, ReplayedInstance
 
 SUMMARY = "summary.json"
@@ -75,37 +75,31 @@ def load_replay_config(path: Path) -> ReplayConfig:
 def write_replay(replay: Replay, summary: dict[str, Any], *, output: Path, export: Export) -> list[Path]:
     """Write the summary and what else is asked for; returns the files. An instance without reads has no series."""
     files = dict(_files(replay, export))
-    files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
+    files[SUMMARY] = (json.dumps(summary, ensure_ascii=False, indent=2) + "\n").encode()
     output.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        replace_file(output / name, text.encode())
+    for name, content in files.items():
+        replace_file(output / name, content)
     return [output / name for name in files]
 
 
-def _files(replay: Replay, export: Export) -> Iterator[tuple[str, str]]:
+def _files(replay: Replay, export: Export) -> Iterator[tuple[str, bytes]]:
     for name, at in replay.instances.items():
         if export.series is not SeriesChoice.NONE and len(at.series):
             yield f"{name}_hit_rates.csv", _series(at, export.series)
         if export.lifecycle:
             replay.settle()
-            yield f"{name}_lifecycle.csv", csv_table(_LIFECYCLE, _lives(at))
+            yield f"{name}_lifecycle.csv", csv_table(_LIFECYCLE, _lives(at)).encode()
         if export.templates:
-            yield from _template_files(at)
+            yield from ((file, text.encode()) for file, text in _template_files(at))
 
 
-def _series(at: ReplayedInstance, choice: SeriesChoice) -> str:
+def _series(at: ReplayedInstance, choice: SeriesChoice) -> bytes:
     """The rows of a series; a sample is of evenly spaced rows and the last, with nothing else changed."""
-    rows = len(at.series)
-    step = -(-rows // SAMPLED_ROWS) if choice is SeriesChoice.SAMPLED else 1
-    picked = sorted({*range(0, rows, step), rows - 1})
-    texts = [_texts([column[row] for row in picked]) for column in columns(at)]
-    lines = map(",".join, zip(*texts, strict=True))
-    return "\n".join([",".join(column_names(at)), *lines, ""])
-
-
-def _texts(values: Sequence[Number]) -> list[str]:
-    """Integers as they are, ratios with six significant digits."""
-    return [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    table = columns(at)
+    if choice is SeriesChoice.SAMPLED:
+        picked = sampled(len(at.series), SAMPLED_ROWS)
+        table = [column[picked] for column in table]
+    return b"".join([",".join(column_names(at)).encode(), b"\n", *csv_rows(table)])
 
 
 def _lives(at: ReplayedInstance) -> Iterator[list[Cell]]:
