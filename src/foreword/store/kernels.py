@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import xxhash
 from numba.core import config
 
-import foreword
 from foreword.store.trace_cache import cache_folder
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def kept_kernels() -> Iterator[None]:
 
 
 def _folder() -> str:
-    digest, package = xxhash.xxh3_64(), Path(foreword.__file__).parent
+    digest, package = xxhash.xxh3_64(), Path(__file__).parents[1]
     for source in sorted(file for pattern in _SOURCES for file in package.glob(pattern)):
         digest.update(source.read_bytes())
     kept = cache_folder() / "kernels" / digest.hexdigest()
