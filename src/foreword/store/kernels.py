@@ -20,6 +20,7 @@ from foreword.store.trace_cache import cache_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PACKAGE = Path(__file__).parents[1]
 _SOURCES = ("cache/*.py", "trace/scan.py")
 
 
@@ -36,8 +37,8 @@ def kept_kernels() -> Iterator[None]:
 
 
 def _folder() -> str:
-    digest, package = xxhash.xxh3_64(), Path(__file__).parents[1]
-    for source in sorted(file for pattern in _SOURCES for file in package.glob(pattern)):
+    digest = xxhash.xxh3_64()
+    for source in sorted(file for pattern in _SOURCES for file in _PACKAGE.glob(pattern)):
         digest.update(source.read_bytes())
     kept = cache_folder() / "kernels" / digest.hexdigest()
     try:

@@ -74,7 +74,7 @@ def test_a_changed_source_is_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp
     (tmp_path / "cache").mkdir()
     source = tmp_path / "lists.py"
     source.write_text("# one")
-    monkeypatch.setattr(foreword, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(kernels, "_PACKAGE", tmp_path)
     monkeypatch.setattr(kernels, "_SOURCES", ("lists.py",))
 
     with kernels.kept_kernels():
