@@ -124,7 +124,7 @@ def generate(
     with about(Kind.COLLISIONS, config.dataset_id):
         written = write_dataset(order, planned, folder=output, writing=writing, progress=progress)
     note(Kind.COLLISIONS, "data set written", dataset_id=config.dataset_id, **written.report["collisions"])
-    return Generated(replace(planned, warnings=tuple(written.report["warnings"])), written)
+    return Generated(written.design, written)
 
 
 def validate(

@@ -89,6 +89,14 @@ class Shape(StrEnum):
     UNIFORM_CAP = "uniform_cap"
 
 
+class MatchSemantics(StrEnum):
+    """How an engine finds cached content, and so what of a prompt has to be unique (RFC 3.3.14; decision 9)."""
+
+    CHAINED_PREFIX = "chained_prefix"
+    INDEPENDENT_BLOCK = "independent_block"
+    CONTENT_DEFINED_CHUNK = "content_defined_chunk"
+
+
 class RequestClass(StrEnum):
     """What a request does to its lane's watermark (workload decisions, 11)."""
 

@@ -12,7 +12,16 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from foreword.config.base import ConfigModel
 from foreword.config.lengths import Count, FixedLength, LengthLaw, Natural
-from foreword.terms import CacheScope, Engine, ExecutionMode, PromptFormat, Semantics, Shape, TargetScope
+from foreword.terms import (
+    CacheScope,
+    Engine,
+    ExecutionMode,
+    MatchSemantics,
+    PromptFormat,
+    Semantics,
+    Shape,
+    TargetScope,
+)
 
 ROOT = "prefix_cache_dataset"
 DEFAULT_OUTPUT_TOKENS = 16
@@ -163,11 +172,27 @@ class PrefixConfig(ConfigModel):
         return self
 
 
+class ChunkConfig(ConfigModel):
+    """Where content-defined chunks end: behind a token where a digest of the last 8 is 0 modulo ``modulus``."""
+
+    modulus: Count = 64
+    least_tokens: Count = 32
+    most_tokens: Count = 256
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.least_tokens > self.most_tokens:
+            message = "least_tokens is above most_tokens"
+            raise ValueError(message)
+        return self
+
+
 class CollisionConfig(ConfigModel):
     """What is checked about the private part of a prompt (RFC 3.3.14, 3.3.15)."""
 
     enabled: bool = True
-    cache_match_semantics: Literal["chained_prefix"] = "chained_prefix"
+    cache_match_semantics: MatchSemantics = MatchSemantics.CHAINED_PREFIX
+    chunks: ChunkConfig = ChunkConfig()
     first_non_shared_block_unique: bool = True
     window_blocks: Count = 2
     max_retries: Natural = 8
@@ -203,6 +228,12 @@ class SuffixConfig(ConfigModel):
             message = "divergence_block: false would let requests hit beyond their planned prefix; leave it true"
             raise ValueError(message)
         return self
+
+    @property
+    def matched_anywhere(self) -> bool:
+        """Whether private text anywhere in a prompt has to be unique, not its beginning alone."""
+        asked = self.collision_detection
+        return asked.enabled and asked.cache_match_semantics is not MatchSemantics.CHAINED_PREFIX
 
     @model_validator(mode="after")
     def _picked(self) -> Self:

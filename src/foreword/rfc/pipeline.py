@@ -40,7 +40,7 @@ from foreword.store.tokenizers import frame_for, load_tokenizer
 from foreword.terms import CacheScope, ExecutionMode, PromptFormat, draw_key, request_id
 from foreword.workload import order as ordering
 from foreword.workload.content import ContentOptions
-from foreword.workload.registry import MatchSemantics
+from foreword.workload.registry import Chunking
 from foreword.workload.tokens import Frame
 
 if TYPE_CHECKING:
@@ -232,7 +232,8 @@ class CollisionValidator:
         if not collision_detection.enabled:
             return dict(groups)
         frame, size = _frame(config), DEFAULT_BLOCK_SIZE if config is None else block_size_of(config)
-        registry = BlockRegistry(size, MatchSemantics(collision_detection.cache_match_semantics))
+        chunking = Chunking.of(collision_detection.chunks)
+        registry = BlockRegistry(size, collision_detection.cache_match_semantics, chunking)
         for group in groups.values():
             registry.add_master([*frame.head_ids, *group.master_token_ids])
         checked = [_checked(request, registry, frame, groups) for request in members.requests]

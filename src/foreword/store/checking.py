@@ -18,6 +18,7 @@ from foreword.config.dataset import ROOT, DatasetConfig
 from foreword.engines.registry import PROFILES
 from foreword.errors import ForewordError
 from foreword.simulate.compare import Roll, difference_problems
+from foreword.simulate.conflicts import with_conflicts
 from foreword.simulate.design import Design, Facts, design
 from foreword.simulate.documents import manifest_document, request_rows, validation_document
 from foreword.simulate.validate import (
@@ -30,11 +31,12 @@ from foreword.simulate.validate import (
     fingerprint,
 )
 from foreword.simulate.verdict import percent
+from foreword.store.collisions import Recount
 from foreword.store.configs import NO_FILE, with_sources
 from foreword.store.encoding import Encoder
 from foreword.store.reading import digest_problems, read_columns, read_data, read_manifest, read_rows, read_warmup
 from foreword.store.rows import DATA, MANIFEST, METADATA, REPORT, WARMUP, DataRow, WarmupRow, read_document
-from foreword.store.workshop import WARMUP_OUTPUT_TOKENS, Order, Workshop, open_workshop
+from foreword.store.workshop import WARMUP_OUTPUT_TOKENS, Order, Workshop, open_workshop, unit_rule
 from foreword.terms import IntArray, request_id
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK = 256
+_MOST_RETRIES = 10_000
+_STATUS_COUNTS = {
+    "repaired": ("repaired", "made_otherwise"),
+    "conflict": ("kept_unproved", "kept_with_conflicts"),
+}
 _NOT_MADE = "is not what this seed, tokenizer and corpus give"
 
 
@@ -51,6 +58,7 @@ class _Prompt(NamedTuple):
     text: str | None
     token_ids: list[int] | None
     samples: list[str]
+    retries: int
 
 
 @dataclass(slots=True)
@@ -107,6 +115,14 @@ class Check:
         )
 
 
+class _Content(NamedTuple):
+    """What the metadata says of how a prompt was made."""
+
+    samples: object
+    retries: int
+    conflicts: object
+
+
 @dataclass(frozen=True, slots=True)
 class _Truth:
     """What each request should be, in send order; ``max_tokens`` are known to a plan only."""
@@ -120,12 +136,14 @@ class _Truth:
     hot_hit: IntArray
     max_tokens: IntArray | None
     fingerprints: Sequence[str]
-    samples: Sequence[object]
+    content: Sequence[_Content] = ()
+    recount: Recount | None = None
 
     @classmethod
-    def of_design(cls, planned: Design, fingerprints: Sequence[str], *, samples: Sequence[object]) -> _Truth:
+    def of_design(cls, planned: Design, fingerprints: Sequence[str], *, content: Sequence[_Content]) -> _Truth:
         order = planned.order
         groups = planned.groups.of_request[order].tolist()
+        rule = unit_rule(planned.config, planned.facts.block_size)
         return cls(
             names=[request_id(index) for index in order.tolist()],
             group=[planned.groups.ids[group] for group in groups],
@@ -136,7 +154,8 @@ class _Truth:
             hot_hit=planned.prediction.hot_hit,
             max_tokens=planned.output_len[order],
             fingerprints=fingerprints,
-            samples=samples,
+            content=content,
+            recount=None if rule is None else Recount(rule),
         )
 
     def lanes(self, *, local: bool) -> dict[tuple[str, int], int]:
@@ -190,6 +209,7 @@ def _replan(check: Check, manifest: dict[str, Any], layout: Layout, encoder: Enc
 
 def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned: Design) -> _Truth:
     """Compare both documents and every row of the metadata with the plan."""
+    planned = with_conflicts(planned, manifest.get("collisions") or {})
     count, report = len(planned.order), read_document(dataset, REPORT)
     proven = {"laws": {"prefix_shared": count, "length_exact": count}, "reencode": {"wrong": 0}}
     check.problems += difference_problems(manifest_document(planned, proven), manifest, file=MANIFEST)
@@ -198,24 +218,28 @@ def _held_to_plan(check: Check, dataset: Path, manifest: dict[str, Any], planned
     check.problems += difference_problems(stated, report, file=REPORT)
     order = planned.order.tolist()
     roll = Roll(METADATA, [request_id(index) for index in order])
-    fingerprints, samples = [""] * len(order), [None] * len(order)
+    fingerprints, content = [""] * len(order), [_Content(None, 0, None)] * len(order)
     collisions = manifest.get("collisions") or {}
-    allowed = {
-        name for name, count in (("repaired", "repaired"), ("conflict", "kept_unproved")) if collisions.get(count)
-    }
+    allowed = {name for name, counts in _STATUS_COUNTS.items() if any(collisions.get(count) for count in counts)}
     for row in read_rows(dataset):
         name = str(row.get("request_id"))
         place = roll.call(name)
         if place is None:
             continue
         fingerprints[place] = str(row.get("prompt_fingerprint"))
-        samples[place] = row.get("suffix_sample_ids")
+        content[place] = _content_of(row)
         expected = next(request_rows(planned, place, stop=place + 1))
         if row.get("collision_status") in allowed:
             expected["collision_status"] = row["collision_status"]
         roll.problems += difference_problems(expected, row, file=METADATA, request_id=name)
     check.problems += roll.finish()
-    return _Truth.of_design(planned, fingerprints, samples=samples)
+    return _Truth.of_design(planned, fingerprints, content=content)
+
+
+def _content_of(row: dict[str, Any]) -> _Content:
+    retries = row.get("collision_retries")
+    asked = retries if isinstance(retries, int) and 0 <= retries <= _MOST_RETRIES else 0
+    return _Content(row.get("suffix_sample_ids"), asked, row.get("collision_conflicts"))
 
 
 def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _Truth:
@@ -241,7 +265,6 @@ def _held_to_itself(check: Check, dataset: Path, manifest: dict[str, Any]) -> _T
         hot_hit=columns.written["expected_hit_len_hot"],
         max_tokens=None,
         fingerprints=columns.fingerprints,
-        samples=(),
     )
 
 
@@ -293,6 +316,8 @@ def _check_warmup(
                 check.problems.append(Problem(WARMUP, name, f"says {said}, should be {true}", row.request_id))
         if ids is not None:
             replay.warm_up(ids, dp=row.planned_dp_id)
+            if truth.recount is not None:
+                truth.recount.warm_up(ids, domain=lane[1])
     for (group, domain), shared in needed.items():
         message = f"no request warms group {group} on rank {domain} to its {shared} shared tokens"
         check.problems.append(Problem(WARMUP, "rows", message))
@@ -316,12 +341,13 @@ def _check_prompts(
     for rows in read_data(dataset, chunk=_CHUNK):
         places = [roll.call(row.request_id) for row in rows]
         known = [place for place in places if place is not None]
-        made = {} if maker is None else _made(maker, known)
+        made = {} if maker is None else _made(maker, known, truth)
         check.recomposed += len(made)
         for row, place, ids in zip(rows, places, encoder.encode(rows), strict=True):
             if place is not None:
                 roll.problems += _row_problems(row, place, ids, replay, truth)
                 roll.problems += _content_problems(row, place, ids, truth, made.get(place))
+                roll.problems += _collision_problems(row, place, ids, truth, local=replay.layout.local)
         done += len(rows)
         progress(done, len(truth.names))
     check.problems += roll.finish()
@@ -352,8 +378,10 @@ def _content_problems(
     """Whether the prompt is the one that was generated: by composing it again, else by its fingerprint."""
     if made is not None and made[:2] != (row.prompt, row.prompt_token_ids):
         return [Problem(DATA, "prompt", _NOT_MADE, row.request_id)]
-    if made is not None and truth.samples[place] != made.samples:
+    if made is not None and truth.content[place].samples != made.samples:
         return [Problem(METADATA, "suffix_sample_ids", "are not those of the prompt", row.request_id)]
+    if made is not None and truth.content[place].retries != made.retries:
+        return [Problem(METADATA, "collision_retries", f"should be {made.retries}", row.request_id)]
     if ids is None or fingerprint(ids) == truth.fingerprints[place]:
         return []
     if made is not None:
@@ -361,14 +389,30 @@ def _content_problems(
     return [Problem(DATA, "prompt", "is not the one whose prompt_fingerprint the metadata has", row.request_id)]
 
 
-def _made(maker: Workshop, places: Sequence[int]) -> dict[int, _Prompt]:
-    """Prompts at these places of the send order, composed again."""
-    parts = [part for place in _stretches(places) for part in maker.rows(*place)]
-    rows = msgspec.json.Decoder(DataRow).decode_lines(b"".join(part.data for part in parts))
-    facts = msgspec.json.Decoder().decode_lines(b"".join(part.metadata for part in parts))
+def _collision_problems(row: DataRow, place: int, ids: IntArray | None, truth: _Truth, *, local: bool) -> list[Problem]:
+    """Whether the prompt repeats of those before it just what the metadata says, where it must not repeat any."""
+    if truth.recount is None or ids is None:
+        return []
+    domain = int(truth.dp[place]) if local else 0
+    found = truth.recount.conflicts(ids, shared=int(truth.prefix_len[place]), domain=domain)
+    said = truth.content[place].conflicts
+    message = f"says {said}, but the prompt repeats {found} of those before it"
+    return [] if said == found else [Problem(METADATA, "collision_conflicts", message, row.request_id)]
+
+
+def _made(maker: Workshop, places: Sequence[int], truth: _Truth) -> dict[int, _Prompt]:
+    """Prompts at these places of the send order, composed again; those that were made otherwise, in that way."""
+    otherwise = [place for place in places if maker.rule is not None and truth.content[place].retries]
+    again = {place: maker.again(place, truth.content[place].retries) for place in otherwise}
+    plain = [place for place in places if place not in again]
+    parts = [part for stretch in _stretches(plain) for part in maker.rows(*stretch)]
+    data = b"".join([*(part.data for part in parts), *(made.data for made in again.values() if made)])
+    metadata = b"".join([*(part.metadata for part in parts), *(made.metadata for made in again.values() if made)])
+    rows = msgspec.json.Decoder(DataRow).decode_lines(data)
+    facts = msgspec.json.Decoder().decode_lines(metadata)
     return {
-        place: _Prompt(row.prompt, row.prompt_token_ids, fact["suffix_sample_ids"])
-        for place, row, fact in zip(places, rows, facts, strict=True)
+        place: _Prompt(row.prompt, row.prompt_token_ids, fact["suffix_sample_ids"], fact["collision_retries"])
+        for place, row, fact in zip([*plain, *(p for p, made in again.items() if made)], rows, facts, strict=True)
     }
 
 

@@ -27,6 +27,7 @@ _TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".jsonl"})
 _LONGEST_SAMPLE = 2_000
 _SHORT_STORY = 40
 _VARIED_STORIES = 8_192
+_MOST_STORIES = 65_536
 _FEWEST_STORIES = 1_024
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _SENTENCE = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])(?![。！？”’」』）\s])|(?<=\S)(?=\n)")
@@ -57,12 +58,14 @@ def load_corpus(
     return Corpus(source, samples, _digest(samples))
 
 
-def stories_for(*, longest: int, shared: int, total: int) -> int:
+def stories_for(*, longest: int, shared: int, total: int, apart: bool = False) -> int:
     """Size of the built-in pool: a power of two that gives every prompt and master stories of its own.
 
-    ``longest`` tokens in a prompt, ``shared`` in all masters together, ``total`` in the data set.
+    ``longest`` tokens in a prompt, ``shared`` in all masters together, ``total`` in the data set. With ``apart`` no two
+    prompts should have a story in common.
     """
-    needed = max((2 * longest + shared) // _SHORT_STORY, min(total // _SHORT_STORY, _VARIED_STORIES), _FEWEST_STORIES)
+    most = _MOST_STORIES if apart else _VARIED_STORIES
+    needed = max((2 * longest + shared) // _SHORT_STORY, min(total // _SHORT_STORY, most), _FEWEST_STORIES)
     return int(1 << (needed - 1).bit_length())
 
 

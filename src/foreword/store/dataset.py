@@ -12,25 +12,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from foreword._version import __version__
-from foreword.errors import ConstructionError, DataError, UsageError
+from foreword.errors import DataError, UsageError
+from foreword.simulate.conflicts import with_conflicts
 from foreword.simulate.documents import SCHEMA_VERSION, manifest_document, validation_document
 from foreword.store.atomic import replace_file
+from foreword.store.collisions import Uniqueness, check_first_blocks
 from foreword.store.growing import PARTS, Growth, Sink, check_resumable
 from foreword.store.making import Maker, Opening
 from foreword.store.rows import DATASET_FILES, MANIFEST, REPORT, WARMUP, read_document
-from foreword.terms import request_id
-from foreword.workload.collisions import SAMPLED_OF, repetition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from foreword.simulate.design import Design
-    from foreword.store.workshop import Order, Rows
-    from foreword.terms import IntArray
+    from foreword.store.workshop import Order
     from foreword.workload.proof import ProofCounts
 
 _NO_BYTES: dict[str, bool | set[str]] = {
@@ -44,9 +42,10 @@ _NO_BYTES: dict[str, bool | set[str]] = {
 
 
 class Written(NamedTuple):
-    """A finished data set: its folder, its manifest and its validation report."""
+    """A finished data set: its folder, its design with what making it added, its manifest and validation report."""
 
     folder: Path
+    design: Design
     manifest: dict[str, Any]
     report: dict[str, Any]
 
@@ -106,14 +105,19 @@ def write_dataset(
     total = len(design.order)
     with Maker(order, writing.workers) as maker:
         first = maker.opening()
+        apart = Uniqueness.over(design, first, again=maker.again) if design.config.suffix.matched_anywhere else None
         growth = _growth(folder, writing, manifest := _incomplete(order, design, first, compress=writing.compress))
         write_json(folder / MANIFEST, manifest)
         parts = maker.parts(folder / PARTS, total, start=growth.rows)
+        if apart is not None:
+            apart.resume(growth.known)
+            parts = apart.through(parts, start=growth.rows)
         files, summary = growth.grow(parts, lambda rows: progress(rows, total))
     shutil.rmtree(folder / PARTS, ignore_errors=True)
     files |= {WARMUP: _write_warmup(folder, first.warmup)}
-    collisions = _check_unique(design, first, summary)
-    design = replace(design, warnings=(*design.warnings, *first.facts["content"].get("warnings", ())))
+    collisions = check_first_blocks(design, first, summary=summary) | ({} if apart is None else apart.document())
+    told = (*first.facts["content"].get("warnings", ()), *(() if apart is None else apart.warnings))
+    design = with_conflicts(replace(design, warnings=(*design.warnings, *told)), collisions)
     checks = {
         "reencode": _reencode(first.facts["proof_level"], summary.proof, count=total),
         "collisions": collisions,
@@ -125,7 +129,7 @@ def write_dataset(
     parts_of_manifest = {**described, **checks, "files": files}
     manifest = manifest_document(design, parts_of_manifest)
     write_json(folder / MANIFEST, manifest)
-    return Written(folder, manifest, report)
+    return Written(folder, design, manifest, report)
 
 
 def _growth(folder: Path, writing: Writing, manifest: dict[str, Any]) -> Growth:
@@ -166,48 +170,6 @@ def _write_warmup(folder: Path, lines: bytes) -> dict[str, Any]:
     with sink.growing.open("wb") as file:
         sink.append(file, [lines], rows=lines.count(b"\n"))
     return sink.finish()
-
-
-def _check_unique(design: Design, first: Opening, summary: Rows) -> dict[str, Any]:
-    """No first private block may equal a shared block or another private one with the same parent (decision 7).
-
-    It is mandatory for chained keys, whatever ``on_conflict`` says: that is for prompts that could not be proved.
-    Repeated windows further inside are a diagnosis only: chained keys cannot hit there (RFC 3.3.14).
-    """
-    asked = design.config.suffix.collision_detection
-    private = np.concatenate((summary.first_private, first.warmup_private))
-    checked = asked.enabled and asked.first_non_shared_block_unique
-    known = np.concatenate((private, first.shared)) if checked else private[:0]
-    twice = _repeated(known, among=summary.first_private)
-    windows = repetition([summary.windows])
-    conflicts = len(twice)
-    if conflicts:
-        names = [request_id(int(design.order[position])) for position in twice[:2]]
-        raise ConstructionError(
-            f"{conflicts} requests start their private part like another one, first {' and '.join(names)}",
-            request_id=names[0],
-            stage="collisions",
-            advice="use more groups, a larger block_size, or prompts with a longer private part",
-        )
-    return {
-        "cache_match_semantics": asked.cache_match_semantics,
-        "first_blocks_checked": len(private) if checked else 0,
-        "first_block_conflicts": conflicts,
-        "window_blocks": asked.window_blocks,
-        "windows_sampled": windows.windows,
-        "windows_sampled_of": SAMPLED_OF,
-        "windows_repeated": windows.repeated,
-        "masters_common_prefix_tokens": first.facts["masters_common_prefix_tokens"],
-        "repaired": summary.proof.repaired,
-        "retries": summary.retries,
-        "kept_unproved": len(summary.conflicts),
-    }
-
-
-def _repeated(keys: IntArray, *, among: IntArray) -> IntArray:
-    """Places of ``among`` whose key occurs more than once."""
-    values, counts = np.unique(keys, return_counts=True)
-    return np.flatnonzero(np.isin(among, values[counts > 1]))
 
 
 def _reencode(level: str, proof: ProofCounts, *, count: int) -> dict[str, Any]:

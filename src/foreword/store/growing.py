@@ -19,7 +19,7 @@ from foreword.errors import DataError
 from foreword.store.decoding import read_lines
 from foreword.store.making import joined
 from foreword.store.rows import DATA, METADATA, ZSTD
-from foreword.store.workshop import Rows
+from foreword.store.workshop import NOTHING_REMADE, Rows
 from foreword.store.zstd import compressed
 from foreword.workload.proof import ProofCounts
 
@@ -44,6 +44,9 @@ class _Line(msgspec.Struct):
     proof: list[int]
     retries: int
     conflicts: list[str]
+    units: bytes = b""
+    unit_counts: bytes = b""
+    remade: tuple[int, ...] = NOTHING_REMADE
 
 
 @dataclass(slots=True)
@@ -147,6 +150,9 @@ class Growth(NamedTuple):
             proof=list(known.proof),
             retries=known.retries,
             conflicts=list(known.conflicts),
+            units=known.units.astype("<u8").tobytes(),
+            unit_counts=known.unit_counts.astype("<i8").tobytes(),
+            remade=known.remade,
         )
 
 
@@ -168,6 +174,9 @@ def _rows(line: _Line) -> Rows:
         proof=ProofCounts(*line.proof),
         retries=line.retries,
         conflicts=tuple(line.conflicts),
+        units=np.frombuffer(line.units, "<u8").astype(np.uint64),
+        unit_counts=np.frombuffer(line.unit_counts, "<i8").astype(np.int64),
+        remade=line.remade,
     )
 
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from foreword.errors import ConstructionError
-from foreword.store.workshop import Order, Rows, Workshop, open_workshop
+from foreword.store.workshop import Made, Order, Rows, Workshop, concatenated, open_workshop
 from foreword.workload.proof import ProofCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from foreword.terms import IntArray
+    from foreword.terms import IntArray, UInt64Array
 
 
 TASK_REQUESTS = 2048
@@ -42,10 +42,14 @@ class Part(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What only one process needs to make: warm-up lines, digests of shared blocks, facts for the manifest."""
+    """What only one process needs to make: warm-up lines, digests of shared blocks, facts for the manifest.
+
+    ``warmup_units`` are, by cache domain, digests of what requests must not repeat of masters and warm-ups.
+    """
 
     warmup: bytes
     warmup_private: IntArray
+    warmup_units: list[UInt64Array]
     shared: IntArray
     facts: dict[str, Any]
 
@@ -89,6 +93,14 @@ class Maker:
         with _no_interrupt():
             first = self._pool.submit(_opening)
         return first.result()
+
+    def again(self, position: int, retry: int) -> Made | None:
+        """One request made otherwise, from whichever process is free; ``None`` where it cannot be proved."""
+        if self._pool is None:
+            return _again(position, retry)
+        with _no_interrupt():
+            made = self._pool.submit(_again, position, retry)
+        return made.result()
 
     def parts(self, folder: Path, total: int, *, start: int = 0) -> Iterator[Part]:
         """Parts in ``folder`` from a place on, in send order; at most a few are made ahead of the one that is read."""
@@ -152,9 +164,13 @@ def _end_with_parent() -> None:
 
 def _opening() -> Opening:
     workshop = _bench.workshop()
-    lines, private = workshop.warmup_lines()
+    lines, private, units = workshop.warmup_lines()
     shared = np.unique(np.asarray([key for chain in workshop.chains for key in chain], dtype=np.uint64))
-    return Opening(lines, private, shared.view(np.int64), workshop.facts)
+    return Opening(lines, private, units, shared.view(np.int64), workshop.facts)
+
+
+def _again(position: int, retry: int) -> Made | None:
+    return _bench.workshop().again(position, retry)
 
 
 def _part(folder: Path, start: int, stop: int) -> Part:
@@ -174,8 +190,10 @@ def joined(summaries: list[Rows]) -> Rows:
         data=b"",
         metadata=b"",
         first_private=np.concatenate([rows.first_private for rows in summaries]),
-        windows=np.concatenate([rows.windows for rows in summaries]),
+        windows=concatenated([rows.windows for rows in summaries]),
         proof=sum((rows.proof for rows in summaries), ProofCounts()),
         retries=sum(rows.retries for rows in summaries),
         conflicts=tuple(name for rows in summaries for name in rows.conflicts),
+        units=concatenated([rows.units for rows in summaries]),
+        unit_counts=np.concatenate([rows.unit_counts for rows in summaries]),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from foreword.cache.blocks import block_keys, next_key, root_key
+from foreword.cache.blocks import block_keys, root_key
 from foreword.cache.rules import HitRule
 from foreword.errors import ConstructionError
 from foreword.simulate.design import Design, Facts, content_key, design
@@ -17,13 +17,14 @@ from foreword.simulate.documents import request_rows
 from foreword.simulate.validate import fingerprint
 from foreword.store.corpora import load_corpus, stories_for
 from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
-from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key
+from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key, request_id
 from foreword.workload.collisions import longest_common_prefix, sampled_windows
 from foreword.workload.content import CHUNK, ContentOptions, ContentPlan, ProofLevel, prepare
+from foreword.workload.registry import Chunking, UnitRule, first_private_key
 from foreword.workload.suffix import Picking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from foreword.config.dataset import DatasetConfig, Source
     from foreword.workload.content import ComposedPrompt, Composer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from foreword.workload.units import Corpus
 
 WARMUP_OUTPUT_TOKENS = 1
+NOTHING_REMADE = (0, 0, 0, 0)
 
 
 class Order(NamedTuple):
@@ -42,7 +44,12 @@ class Order(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Lines of some requests, digests of first private blocks and of private windows, and the proof of the prompts."""
+    """Lines of some requests, digests of first private blocks and of private windows, and the proof of the prompts.
+
+    ``units`` are digests of what else has to be unique, where an engine matches more than prefixes; so many a request
+    as ``unit_counts`` says. ``remade`` are requests that were made otherwise because they repeated some, the retries
+    that this took, requests that were kept all the same, and what they repeat.
+    """
 
     data: bytes
     metadata: bytes
@@ -51,11 +58,28 @@ class Rows(NamedTuple):
     proof: ProofCounts
     retries: int
     conflicts: tuple[str, ...]
+    units: UInt64Array
+    unit_counts: IntArray
+    remade: tuple[int, ...] = NOTHING_REMADE
+
+
+class Made(NamedTuple):
+    """One request: its lines, and what is known of its prompt."""
+
+    data: bytes
+    metadata: bytes
+    first_private: int
+    windows: UInt64Array
+    units: UInt64Array
+    prompt: ComposedPrompt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workshop:
-    """An opened order. ``chains`` has the digests of each group's shared blocks, in order."""
+    """An opened order. ``chains`` has the digests of each group's shared blocks, in order.
+
+    ``rule`` finds what has to be unique beside first private blocks, if anything.
+    """
 
     design: Design
     composer: Composer
@@ -64,6 +88,7 @@ class Workshop:
     tail: IntArray
     masters: tuple[IntArray, ...]
     chains: tuple[list[int], ...]
+    rule: UnitRule | None
     facts: dict[str, Any]
 
     def rows(self, start: int, stop: int) -> Iterator[Rows]:
@@ -71,9 +96,18 @@ class Workshop:
         for first in range(start, stop, CHUNK):
             yield self._chunk(first, min(first + CHUNK, stop))
 
-    def warmup_lines(self) -> tuple[bytes, IntArray]:
-        """One line a lane: the master to the lane's longest prefix and a tail of its own; and their block digests."""
+    def again(self, position: int, retry: int) -> Made | None:
+        """The request at a send position, made otherwise; ``None`` where such a prompt cannot be proved."""
+        prompt = self.composer.variant(int(self.design.order[position]), retry)
+        return None if prompt is None else self._made(position, prompt)
+
+    def warmup_lines(self) -> tuple[bytes, IntArray, list[UInt64Array]]:
+        """One line a lane: the master to the lane's longest prefix and a tail of its own; and their digests.
+
+        Of the first private blocks, and of what else has to be unique: masters and tails, by cache domain.
+        """
         lines, digests = [], []
+        units: list[list[UInt64Array]] = [[] for _ in range(self.design.route.dp_size)]
         plan, lanes = self.design.plan, self.design.lanes
         for number, lane in enumerate(np.unique(lanes.lane).tolist()):
             members = np.flatnonzero(lanes.lane == lane)
@@ -82,40 +116,53 @@ class Workshop:
             prompt = self.composer.warmup_prompt(self.design.groups.ids[group], shared, lane=lane)
             whole = self._whole(prompt)
             digests.append(self._first_private(whole, group, shared, f"w{number:05d}"))
+            units[int(lanes.domain[members[0]])].append(self._units(whole, 0))
             facts = {"planned_dp_id": int(lanes.dp[members[0]]), "input_len": len(whole), "planned_prefix_len": shared}
             line = self._line(f"w{number:05d}", prompt, WARMUP_OUTPUT_TOKENS, group)
             lines.append(line[:-2] + b"," + msgspec.json.encode(facts)[1:] + b"\n")
-        return b"".join(lines), _digest_array(digests)
+        return b"".join(lines), _digest_array(digests), [concatenated(each) for each in units]
 
     def _chunk(self, start: int, stop: int) -> Rows:
-        numbers = self.design.order[start:stop]
-        chunk = self.composer.compose_chunk(numbers)
-        data, metadata, digests, windows, conflicts = [], [], [], [], []
-        for index, prompt, row in zip(
-            numbers.tolist(), chunk.prompts, request_rows(self.design, start, stop=stop), strict=True
-        ):
-            group, shared = int(self.design.groups.of_request[index]), row["planned_prefix_len"]
-            whole = self._whole(prompt)
-            if len(whole) != row["input_len"]:
-                raise _broken(row["request_id"], f"has {len(whole)} tokens instead of {row['input_len']}")
-            digests.append(self._first_private(whole, group, shared, row["request_id"]))
-            windows.append(self._windows(whole, shared))
-            row["suffix_sample_ids"] = list(prompt.samples)
-            row["collision_status"] = prompt.status
-            row["prompt_fingerprint"] = fingerprint(whole)
-            if prompt.status == "conflict":
-                conflicts.append(row["request_id"])
-            data.append(self._line(row["request_id"], prompt, int(self.design.output_len[index]), group))
-            metadata.append(msgspec.json.encode(row))
+        chunk = self.composer.compose_chunk(self.design.order[start:stop])
+        made = [self._made(start + place, prompt) for place, prompt in enumerate(chunk.prompts)]
+        order = self.design.order[start:stop].tolist()
+        kept = [request_id(index) for index, one in zip(order, made, strict=True) if one.prompt.status == "conflict"]
         return Rows(
-            b"".join(data),
-            b"\n".join([*metadata, b""]),
-            _digest_array(digests),
-            np.concatenate(windows),
-            chunk.proof,
-            sum(prompt.retries for prompt in chunk.prompts),
-            tuple(conflicts),
+            data=b"".join(one.data for one in made),
+            metadata=b"".join(one.metadata for one in made),
+            first_private=_digest_array([one.first_private for one in made]),
+            windows=concatenated([one.windows for one in made]),
+            proof=chunk.proof,
+            retries=sum(prompt.retries for prompt in chunk.prompts),
+            conflicts=tuple(kept),
+            units=concatenated([one.units for one in made]),
+            unit_counts=np.array([len(one.units) for one in made], dtype=np.int64),
         )
+
+    def _made(self, position: int, prompt: ComposedPrompt) -> Made:
+        """The lines of one request, after checking that its prompt has its length and its prefix."""
+        row = next(request_rows(self.design, position, stop=position + 1))
+        index, shared = int(self.design.order[position]), row["planned_prefix_len"]
+        group, whole = int(self.design.groups.of_request[index]), self._whole(prompt)
+        if len(whole) != row["input_len"]:
+            raise _broken(row["request_id"], f"has {len(whole)} tokens instead of {row['input_len']}")
+        units = self._units(whole, shared)
+        row["suffix_sample_ids"] = list(prompt.samples)
+        row["collision_status"] = prompt.status
+        row["collision_retries"] = prompt.retries
+        row["collision_conflicts"] = 0
+        row["prompt_fingerprint"] = fingerprint(whole)
+        return Made(
+            data=self._line(row["request_id"], prompt, int(self.design.output_len[index]), group),
+            metadata=msgspec.json.encode(row) + b"\n",
+            first_private=self._first_private(whole, group, shared, row["request_id"]),
+            windows=self._windows(whole, shared),
+            units=units,
+            prompt=prompt,
+        )
+
+    def _units(self, whole: IntArray, shared: int) -> UInt64Array:
+        return np.zeros(0, np.uint64) if self.rule is None else self.rule.units(whole, shared)[1]
 
     def _line(self, name: str, prompt: ComposedPrompt, max_tokens: int, group: int) -> bytes:
         if self.design.config.prompt_format is PromptFormat.COMPLETIONS_IDS:
@@ -143,10 +190,9 @@ class Workshop:
         if not np.array_equal(whole[:shared], self.masters[group][:shared]):
             raise _broken(name, f"does not start with {shared} tokens of its group's master")
         size = self.design.facts.block_size
-        if len(whole) < shared + size:
-            return draw_key("partial", name)
         parent = self.chains[group][shared // size - 1] if shared else root_key()
-        return next_key(parent, whole[shared : shared + size])
+        key = first_private_key(whole, shared, block_size=size, parent=parent)
+        return draw_key("partial", name) if key is None else key
 
 
 def open_workshop(order: Order) -> Workshop:
@@ -186,7 +232,16 @@ def open_workshop(order: Order) -> Workshop:
     )
     chains = tuple(block_keys(master, facts.block_size, parent=root_key()) for master in masters)
     described = _facts(tokenizer, suffix, prefix, composer)
-    return Workshop(planned, composer, tokenizer, head, tail, masters, chains, described)
+    rule = unit_rule(config, facts.block_size)
+    return Workshop(planned, composer, tokenizer, head, tail, masters, chains, rule, described)
+
+
+def unit_rule(config: DatasetConfig, block_size: int) -> UnitRule | None:
+    """What has to be unique behind the shared prefix beside its first block; ``None`` for chained prefixes."""
+    asked = config.suffix.collision_detection
+    if not config.suffix.matched_anywhere:
+        return None
+    return UnitRule(asked.cache_match_semantics, block_size, Chunking.of(asked.chunks))
 
 
 def _check_branches(order: Order, composer: Composer) -> None:
@@ -213,7 +268,12 @@ def _corpora(planned: Design) -> tuple[Corpus, Corpus | None]:
 def _corpus(planned: Design, source: Source, path: str | None) -> Corpus:
     config, lengths = planned.config, planned.prompts.input_len
     shared = sum(group.master_prefix_len for group in planned.by_group)
-    stories = stories_for(longest=int(lengths.max()), shared=shared, total=int(lengths.sum()))
+    stories = stories_for(
+        longest=int(lengths.max()),
+        shared=shared,
+        total=int(lengths.sum()),
+        apart=config.suffix.matched_anywhere,
+    )
     key = draw_key("corpus", config.seed)
     return load_corpus(source, path=path, language=config.suffix.language, seed=key, stories=stories)
 
@@ -247,6 +307,11 @@ def _master_facts(composer: Composer) -> list[dict[str, Any]]:
 
 def _sha256(ids: IntArray) -> str:
     return hashlib.sha256(np.ascontiguousarray(ids, dtype="<i4").tobytes()).hexdigest()
+
+
+def concatenated(digests: Sequence[UInt64Array]) -> UInt64Array:
+    """Digests of several prompts, one after the other."""
+    return np.concatenate([np.zeros(0, np.uint64), *digests])
 
 
 def _digest_array(digests: list[int]) -> IntArray:

@@ -243,6 +243,21 @@ class Composer:
         shortest = max(shortest, plan.frame.head_len + plan.frame.tail_len + 1)
         return max(shortest, min(prefix_len + plan.block_size + plan.frame.tail_len, int(plan.input_len.max())))
 
+    def variant(self, number: int, retry: int) -> ComposedPrompt | None:
+        """A request's prompt made otherwise and proved in full, or ``None`` where it cannot be proved.
+
+        With other divergence words, from the second retry on also other samples, from the third on also a marker
+        before them (RFC 3.3.15).
+        """
+        return self._variant(self._jobs(np.array([number], dtype=np.int64)), retry)
+
+    def _variant(self, job: _Jobs, retry: int) -> ComposedPrompt | None:
+        drafts = self._drafts(job, retry=retry)
+        prompt = self._prompt(drafts[0])
+        level: ProofLevel = "none" if self._plan.as_ids else "full"
+        wrong, _ = self._prover.check(drafts, prompts_of([prompt]), full=np.ones(1, bool), level=level)
+        return None if wrong else prompt._replace(retries=retry, status="repaired")
+
     def _jobs(self, numbers: IntArray) -> _Jobs:
         plan = self._plan
         return _Jobs(
@@ -292,16 +307,11 @@ class Composer:
         return Chunk(prompts, counts + ProofCounts(repaired=repaired, kept=len(wrong) - repaired))
 
     def _repaired(self, job: _Jobs) -> ComposedPrompt:
-        """The prompt made anew, each attempt proved in full.
-
-        With other divergence words, then also other samples, then also a marker before them (RFC 3.3.15).
-        """
+        """The prompt made otherwise, each attempt proved in full."""
         for retry in range(1, self._options.max_retries + 1):
-            drafts = self._drafts(job, retry=retry)
-            prompt = self._prompt(drafts[0])
-            wrong, _ = self._prover.check(drafts, prompts_of([prompt]), full=np.ones(1, bool), level="full")
-            if not wrong:
-                return prompt._replace(retries=retry, status="repaired")
+            made = self._variant(job, retry)
+            if made is not None:
+                return made
         if self._options.on_conflict == "error":
             raise ConstructionError(
                 f"JOINT_NOT_PROVED: request {int(job.number[0])} does not encode to its planned ids after "

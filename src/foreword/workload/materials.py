@@ -48,7 +48,7 @@ class Materials:
 
     ``common`` holds the samples outside all masters, if they are enough for every suffix, or those that the suffix
     config names (``named``). ``same_text`` says that masters and suffixes are made of the same samples;
-    ``prefix_names`` are the names of those of masters.
+    ``prefix_names`` are the names of those of masters. ``longest`` are the tokens of the longest suffix.
     """
 
     tokenizer: TokenizerProtocol
@@ -61,6 +61,7 @@ class Materials:
     prefix_names: tuple[str, ...]
     named: tuple[int, ...]
     picking: Picking
+    longest: int
     seed_key: int
     separator: Separator
     separator_text: bytes
@@ -88,7 +89,9 @@ class Materials:
             return self.common
         held = self.masters[group].held(cut) if self.same_text else frozenset()
         if held not in self._pools:
-            pool = suffix_pool(self.units, held, seed_key=self.seed_key, picking=self.picking, named=self.named)
+            pool = suffix_pool(
+                self.units, held, seed_key=self.seed_key, picking=self.picking, named=self.named, longest=self.longest
+            )
             if pool is None:
                 raise too_small(f"a prefix of {cut} tokens holds all samples of the text", field="suffix.source")
             if len(self._pools) >= _MOST_POOLS:

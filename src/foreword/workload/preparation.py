@@ -103,6 +103,7 @@ def gather(tokenizer: TokenizerProtocol, text: Text, *, need: Need) -> Materials
         prefix_names=prefix_units.names,
         named=named,
         picking=text.picking,
+        longest=need.longest_private,
         seed_key=need.layout.seed_key,
         separator=between,
         separator_text=b"" if need.as_ids else escaped(between.left.encode()),
@@ -143,9 +144,10 @@ def _common_pool(
 ) -> SuffixPool | None:
     """The named samples, or those outside all masters if they have twice the tokens of the longest suffix."""
     picking, named = chosen
-    pool = suffix_pool(units, used, seed_key=need.layout.seed_key, picking=picking, named=named)
+    longest = need.longest_private
+    pool = suffix_pool(units, used, seed_key=need.layout.seed_key, picking=picking, named=named, longest=longest)
     only_named = bool(named) and picking.mode != "named_then_random"
-    return pool if pool and (only_named or pool.tokens >= 2 * need.longest_private) else None
+    return pool if pool and (only_named or pool.tokens >= 2 * longest) else None
 
 
 def _check_text(units: Units, prefix_units: Units, need: Need, text: Text) -> None:
@@ -290,6 +292,7 @@ def _diagnostics(lexicon: Lexicon, starts: Words, units: Units, builder: MasterB
         "start_words_free": len(starts),
         "unsafe_words": lexicon.unsafe,
         "samples": len(units),
+        "text_tokens": int(units.lengths.sum()),
         "samples_dropped": dict(units.dropped),
         "samples_with_replacement_character": units.replacement_characters,
         "joints_probed": units.joints,

@@ -8,29 +8,22 @@ under ``content_defined_chunk`` every chunk that ends behind it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
 from foreword.cache.blocks import block_keys, next_key, root_key
+from foreword.terms import MatchSemantics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from foreword.config.dataset import ChunkConfig
     from foreword.terms import BoolArray, IntArray, UInt64Array
 
 CHUNK_WINDOW_TOKENS = 8
 _FEWEST_KEPT_APART = 4_096
-
-
-class MatchSemantics(StrEnum):
-    """How an engine finds cached content."""
-
-    CHAINED_PREFIX = "chained_prefix"
-    INDEPENDENT_BLOCK = "independent_block"
-    CONTENT_DEFINED_CHUNK = "content_defined_chunk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +33,11 @@ class Chunking:
     modulus: int = 64
     least_tokens: int = 32
     most_tokens: int = 256
+
+    @classmethod
+    def of(cls, config: ChunkConfig) -> Chunking:
+        """As a config says."""
+        return cls(config.modulus, config.least_tokens, config.most_tokens)
 
 
 class KeySet:
@@ -150,23 +148,42 @@ class BlockRegistry:
 
     def _units(self, ids: IntArray, shared: int) -> tuple[IntArray, UInt64Array]:
         """First tokens and digests of what has to be unique in a prompt."""
+        if self.semantics is not MatchSemantics.CHAINED_PREFIX:
+            rule = UnitRule(self.semantics, self.block_size, self.chunking)
+            return rule.units(ids, shared)
+        parent = block_keys(ids[:shared], self.block_size, parent=root_key())[-1] if shared else root_key()
+        key = first_private_key(ids, shared, block_size=self.block_size, parent=parent)
+        if key is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return np.array([shared], np.int64), np.array([key], np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRule:
+    """Blocks or chunks that have to be unique behind the shared prefix; none for chained keys beyond the first."""
+
+    semantics: MatchSemantics
+    block_size: int
+    chunking: Chunking = Chunking()
+
+    def units(self, ids: IntArray, shared: int) -> tuple[IntArray, UInt64Array]:
+        """First tokens and digests; parents count in none of them."""
         match self.semantics:
             case MatchSemantics.CHAINED_PREFIX:
-                return _first_private(ids, shared, self.block_size)
+                return np.zeros(0, np.int64), np.zeros(0, np.uint64)
             case MatchSemantics.INDEPENDENT_BLOCK:
                 return private_blocks(ids, shared, block_size=self.block_size)
             case MatchSemantics.CONTENT_DEFINED_CHUNK:
                 return private_chunks(ids, shared, chunking=self.chunking)
 
 
-def _first_private(ids: IntArray, shared: int, block_size: int) -> tuple[IntArray, UInt64Array]:
-    if len(ids) < shared + block_size:
-        return np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    parent = root_key()
-    if shared:
-        parent = block_keys(ids[:shared], block_size, parent=parent)[-1]
-    key = next_key(parent, ids[shared : shared + block_size])
-    return np.array([shared], np.int64), np.array([key], np.uint64)
+def first_private_key(ids: Sequence[int] | IntArray, shared_tokens: int, *, block_size: int, parent: int) -> int | None:
+    """Key of the first block behind the shared prefix; ``None`` where it is not full, which no engine caches.
+
+    ``parent`` is the key of the last shared block, or the root.
+    """
+    block = ids[shared_tokens : shared_tokens + block_size]
+    return next_key(parent, block) if len(block) == block_size else None
 
 
 def private_blocks(ids: IntArray, shared: int, *, block_size: int) -> tuple[IntArray, UInt64Array]:

@@ -48,18 +48,21 @@ class Ending(NamedTuple):
 class Picking:
     """How samples are chosen: ``names`` are those of the suffix in the order given, ``master_names`` of the masters.
 
-    Without names all samples of a source may be used. ``repeat`` allows a sample to stand in one suffix again.
+    Without names all samples of a source may be used. ``repeat`` allows a sample to stand in one suffix again;
+    ``dealt`` gives each request samples of its own, as long as the text lasts, for prompts that must be alike nowhere.
     """
 
     mode: SuffixMode = "concat"
     names: tuple[str, ...] = ()
     repeat: bool = False
     master_names: tuple[str, ...] = ()
+    dealt: bool = False
 
     @classmethod
     def of(cls, suffix: SuffixConfig, prefix: PrefixConfig | None = None) -> Picking:
         """As a config says."""
-        return cls(suffix.mode, suffix.samples, suffix.repeat_samples, () if prefix is None else prefix.samples)
+        masters = () if prefix is None else prefix.samples
+        return cls(suffix.mode, suffix.samples, suffix.repeat_samples, masters, suffix.matched_anywhere)
 
 
 ANY_SAMPLE = Picking()
@@ -69,9 +72,9 @@ ANY_SAMPLE = Picking()
 class SuffixPool:
     """Units that suffixes may use: ``first`` begin each of them, then come those of ``order``.
 
-    ``order`` is walked by keyed steps, or from the front on, or (``turns``) from the next unit for each request.
-    ``lengths`` are those of all units; ``by_length`` finds the end units of exactly n tokens among those of keyed
-    walks.
+    ``order`` is walked by keyed steps, or where there is a ``stride``, each request begins so many units behind the one
+    before it and goes on from there. ``lengths`` are those of all units; ``by_length`` finds the end units of exactly
+    n tokens among those of keyed walks.
     """
 
     order: IntArray
@@ -79,8 +82,7 @@ class SuffixPool:
     by_length: dict[int, list[int]]
     key: int
     first: tuple[int, ...] = ()
-    drawn: bool = True
-    turns: bool = False
+    stride: int | None = None
     repeat: bool = False
 
     def __len__(self) -> int:
@@ -100,19 +102,27 @@ def suffix_pool(
     seed_key: int,
     picking: Picking = ANY_SAMPLE,
     named: tuple[int, ...] = (),
+    longest: int = 0,
 ) -> SuffixPool | None:
-    """The units that are not excluded, or the named ones; None if there is none."""
+    """The units that are not excluded, or the named ones; None if there is none.
+
+    ``longest`` are the tokens of the longest suffix, by which samples are dealt.
+    """
+    lengths = units.lengths
     match picking.mode:
         case "concat" | "named_then_random":
             everything = permutation(draw_key("suffix order", seed_key), len(units))
             kept = _without(everything, excluded | frozenset(named))
-            found = SuffixPool(kept, units.lengths, _by_length(units, kept), seed_key, named, repeat=picking.repeat)
+            found = SuffixPool(kept, lengths, _by_length(units, kept), seed_key, named, repeat=picking.repeat)
+            if picking.dealt and len(kept):
+                stride = 2 + int(longest / float(lengths[kept].mean()))
+                found = SuffixPool(kept, lengths, {}, seed_key, named, stride, picking.repeat)
         case "named":
             order = np.array(named, dtype=np.int64)
-            found = SuffixPool(order, units.lengths, {}, seed_key, drawn=False, repeat=picking.repeat)
+            found = SuffixPool(order, lengths, {}, seed_key, stride=0, repeat=picking.repeat)
         case "cycle":
             order = np.array(named, dtype=np.int64) if named else _without(np.arange(len(units)), excluded)
-            found = SuffixPool(order, units.lengths, {}, seed_key, drawn=False, turns=True, repeat=picking.repeat)
+            found = SuffixPool(order, lengths, {}, seed_key, stride=1, repeat=picking.repeat)
     return found if len(found) else None
 
 
@@ -168,8 +178,9 @@ def _walks(pool: SuffixPool, numbers: IntArray, most: int, *, retry: int) -> tup
 def _paths(pool: SuffixPool, numbers: IntArray, retry: int) -> tuple[IntArray, IntArray]:
     """Where each request's walk over ``order`` begins, and its step; columns."""
     count = len(pool)
-    if not pool.drawn:
-        starts = (numbers % count if pool.turns else np.zeros_like(numbers))[:, None]
+    if pool.stride is not None:
+        again = draw_key("suffix again", pool.key, retry) % count if retry and pool.stride > 1 else 0
+        starts = ((numbers * pool.stride + again) % count)[:, None]
         return starts, np.ones_like(starts)
     paces = np.array([coprime_step(count, "suffix step", pool.key, pace) for pace in range(_PACES)], dtype=np.int64)
     starts = drawn(draw_key("suffix start", pool.key, retry), numbers, limit=count)[:, None]
@@ -199,7 +210,7 @@ def _ending(
 
 
 def _used_up(pool: SuffixPool, tokens: int, room: int) -> ConstructionError:
-    if pool.drawn:
+    if pool.stride is None or pool.stride > 1:
         what = (
             f"the {tokens} tokens that a prefix leaves of the text do not fill a suffix of {room} tokens "
             "without a repetition"

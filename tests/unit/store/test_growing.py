@@ -32,7 +32,7 @@ def config(**changes: object) -> DatasetConfig:
     return DatasetConfig.parse(small(**changes), root="prefix_cache_dataset")
 
 
-def interrupted(folder: Path, after: int, **how: Any) -> None:  # noqa: ANN401 - fields of Making
+def interrupted(folder: Path, after: int, *, asked: DatasetConfig | None = None, **how: Any) -> None:  # noqa: ANN401 - fields of Making
     """A data set whose making stopped when so many requests were written."""
 
     def stop(done: int, _total: int) -> None:
@@ -40,7 +40,7 @@ def interrupted(folder: Path, after: int, **how: Any) -> None:  # noqa: ANN401 -
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        flow.generate(config(), folder, making=flow.Making(**how), progress=stop)
+        flow.generate(asked or config(), folder, making=flow.Making(**how), progress=stop)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -101,6 +101,23 @@ def test_another_config_does_not_go_on(change: dict[str, Any], tmp_path: Path) -
     assert contents(tmp_path / "dataset" / ".parts") == before
     flow.generate(config(), tmp_path / "dataset", making=flow.Making(resume=True))
     assert read_document(tmp_path / "dataset" / MANIFEST)["state"] == "complete"
+
+
+def test_what_was_seen_before_an_interruption_still_counts(tmp_path: Path) -> None:
+    """Blocks of requests that stand already may not be repeated after it, and counts are those of one go."""
+    sentence = "Before the harbour opened for the day the pilot walked along the whole quay and counted all ropes, "
+    text = tmp_path / "quay.txt"
+    text.write_text("\n\n".join(f"{sentence}and then {n} more." for n in range(400)), encoding="utf-8")
+    detection = {"cache_match_semantics": "independent_block", "on_conflict": "warn", "max_retries": 2}
+    suffix = {"source": "text", "path": str(text), "collision_detection": detection}
+    asked = config(suffix=suffix, prefix={"source": "builtin"})
+    flow.generate(asked, tmp_path / "whole", making=flow.Making())
+    assert read_document(tmp_path / "whole" / MANIFEST)["collisions"]["kept_with_conflicts"] > 0
+    interrupted(tmp_path / "dataset", 20, asked=asked)
+
+    flow.generate(asked, tmp_path / "dataset", making=flow.Making(resume=True))
+
+    assert contents(tmp_path / "dataset") == contents(tmp_path / "whole")
 
 
 def test_resume_begins_where_there_is_nothing(tmp_path: Path) -> None:

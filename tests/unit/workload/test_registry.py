@@ -8,8 +8,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foreword.terms import permutation
-from foreword.workload.registry import BlockRegistry, Chunking, KeySet, MatchSemantics, chunk_ends
+from foreword.terms import MatchSemantics, permutation
+from foreword.workload.registry import BlockRegistry, Chunking, KeySet, chunk_ends
 
 INDEPENDENT, CHUNKED = MatchSemantics.INDEPENDENT_BLOCK, MatchSemantics.CONTENT_DEFINED_CHUNK
 
