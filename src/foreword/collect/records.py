@@ -13,7 +13,7 @@ Integer = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was planned, sent and answered; no prompt, no text.
+    """What was planned, sent and answered; no prompt unless the config asks for it, and no text of an answer.
 
     ``None`` means that it did not happen or was not reported; a reported zero is 0. ``token_ns`` holds the time of each
     chunk that carried tokens, ``chunk_tokens`` how many each carried where the server said so.
@@ -46,3 +46,4 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: Integer
     finish_reason: str | None = None
     connection_retries: Integer = 0
+    prompt: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

@@ -316,6 +316,7 @@ class PrivacyConfig(ConfigModel):
     """What may be written besides the data set itself (RFC 3.4.1)."""
 
     mask_paths: bool = True
+    save_prompts: bool = False
 
 
 class DatasetConfig(ConfigModel):
@@ -340,7 +341,8 @@ class DatasetConfig(ConfigModel):
     prompt_format: PromptFormat = PromptFormat.COMPLETIONS_TEXT
     tokenizer: str = "builtin"
     model: str | None = None
-    isolation: Literal["none", "salt", "reset"] | None = None
+    isolation: Literal["none", "salt", "reset", "nonce"] | None = None
+    nonce: Identifier | None = None
     seed_scope: Literal["target", "content"] = "target"
     privacy: PrivacyConfig = PrivacyConfig()
 
@@ -359,7 +361,7 @@ class DatasetConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for problem in (_target_problem(self), _count_problem(self), _warmup_problem(self)):
+        for problem in (_target_problem(self), _count_problem(self), _warmup_problem(self), _nonce_problem(self)):
             if problem:
                 raise ValueError(problem)
         return self
@@ -417,6 +419,16 @@ def _warmup_problem(config: DatasetConfig) -> str:
     warmed = config.execution_mode in {ExecutionMode.WARMUP, ExecutionMode.COMPARE}
     if warmed and config.execution.warmup_rounds == 0:
         return f"execution.warmup_rounds is 0, but {config.execution_mode} needs a warm-up; give 1"
+    return ""
+
+
+def _nonce_problem(config: DatasetConfig) -> str:
+    if config.isolation != "nonce":
+        return ""
+    if config.nonce is None:
+        return "isolation nonce needs nonce, a word that no data set before had, such as a date and a number"
+    if config.execution_mode is ExecutionMode.COMPARE:
+        return "isolation nonce keeps one pass apart, but compare makes two; use salt or reset"
     return ""
 
 

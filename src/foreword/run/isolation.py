@@ -136,17 +136,32 @@ def probe_prompt(prompt_format: PromptFormat, first_prompt: msgspec.Raw, *, bloc
 
 
 async def plan_isolation(
-    wanted: Isolation | None, mode: ExecutionMode, *, salt: str | None, prober: Prober, resetter: Resetter
+    wanted: Isolation | None,
+    mode: ExecutionMode,
+    *,
+    salt: str | None,
+    own_content: bool,
+    prober: Prober,
+    resetter: Resetter,
 ) -> IsolationPlan:
-    """Decide what keeps passes apart; raises ``ServerError`` or ``UsageError`` where the wish cannot be met."""
+    """Decide what keeps passes apart; raises ``ServerError`` or ``UsageError`` where the wish cannot be met.
+
+    ``own_content`` says that the data set was generated with a nonce.
+    """
     if wanted is None and salt is not None:
         wanted = Isolation.SALT
     match wanted:
-        case Isolation.NONCE:
+        case Isolation.NONCE if not own_content:
             raise UsageError(
                 "a nonce changes every prompt, so it belongs to the data set",
-                advice="generate it with another seed, or use --isolation salt or reset",
+                advice="generate it with nonce: and a new word, or use --isolation salt or reset",
             )
+        case Isolation.NONCE if mode is ExecutionMode.COMPARE:
+            raise UsageError(
+                "a nonce keeps one pass apart, but compare makes two", advice="use --isolation salt or reset"
+            )
+        case Isolation.NONCE:
+            return IsolationPlan(Isolation.NONCE)
         case Isolation.NONE:
             return IsolationPlan(Isolation.NONE)
         case Isolation.RESET if mode is ExecutionMode.HOT:

@@ -113,6 +113,7 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         extra={"ignore_eos": True} if profile.ignore_eos else {},
         secrets=tuple(secret for secret in (spec.api_key, spec.salt) if secret),
         origin_ns=origin_ns,
+        save_prompts=manifest.save_prompts,
     )
     scraper = Scraper(web, facts.metrics_urls, profile, origin_ns)
     resetter = Resetter(web, tuple(target.base for target in router.targets), profile.reset_paths)
@@ -126,7 +127,14 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
     if wanted is None and manifest.isolation and planned.mode is not ExecutionMode.HOT:
         wanted = Isolation(manifest.isolation)
     prober = Prober(sending, transport, scraper, prompt)
-    isolation = await plan_isolation(wanted, planned.mode, salt=spec.salt, prober=prober, resetter=resetter)
+    isolation = await plan_isolation(
+        wanted,
+        planned.mode,
+        salt=spec.salt,
+        own_content=manifest.has_nonce,
+        prober=prober,
+        resetter=resetter,
+    )
     return Setup(planned, facts, sending, scraper, resetter, isolation, started_utc)
 
 

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from foreword.collect.records import RequestRow
 from foreword.run.openai import Answer, read_answer, request_body
 from foreword.run.transport import Exchange, Post
@@ -61,7 +63,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How requests of one pass are written: where to, as what, with which extra fields."""
+    """How requests of one pass are written: where to, as what, with which extra fields.
+
+    ``save_prompts`` puts prompts into the rows of results.
+    """
 
     name: Pass
     router: Router
@@ -71,6 +76,7 @@ class Sending:
     extra: Mapping[str, object] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False)
     origin_ns: int
+    save_prompts: bool = False
 
     def post(self, request: SendRequest) -> Post:
         """Write one request."""
@@ -125,6 +131,7 @@ def make_row(sending: Sending, request: SendRequest, *, exchange: Exchange, answ
         max_tokens=request.max_tokens,
         finish_reason=answer.finish_reason,
         connection_retries=exchange.retries,
+        prompt=request.prompt if sending.save_prompts else msgspec.UNSET,
     )
 
 

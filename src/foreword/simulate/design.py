@@ -147,7 +147,8 @@ def content_key(config: DatasetConfig) -> int:
     target = config.target
     ratios = (target.hit_ratio, *(f"{group.id}={group.hit_ratio}" for group in target.groups))
     scope = ratios if config.seed_scope == "target" else ()
-    return draw_key("content", config.seed, config.dataset_id, *scope)
+    nonce = () if config.nonce is None else ("nonce", config.nonce)
+    return draw_key("content", config.seed, config.dataset_id, *scope, *nonce)
 
 
 def _lengths(config: DatasetConfig, facts: Facts) -> tuple[LengthSample, IntArray]:

@@ -6,6 +6,7 @@ Plain values, ready for JSON. No clock, host, path or worker count appears, so t
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,7 @@ def manifest_document(design: Design, parts: Mapping[str, Any]) -> dict[str, Any
             "minimum_non_shared_length": prompts.minimum_non_shared,
         },
         "request_order": config.request_order.model_dump(mode="json"),
+        "order_sha256": sha256(design.order.astype("<i8").tobytes()).hexdigest(),
         "routing": {
             "cache_scope": config.routing.cache_scope.value,
             "dp_size": design.route.dp_size,

@@ -60,6 +60,8 @@ class RunManifest:
     concurrency: int
     warmup_rounds: int
     longest_prompt: int | None
+    save_prompts: bool
+    has_nonce: bool
     raw: dict[str, Any]
 
 
@@ -130,6 +132,8 @@ def _manifest(raw: dict[str, Any], longest_prompt: int | None) -> RunManifest:
         concurrency=int(execution.get("concurrency") or 1),
         warmup_rounds=max(1, int(rounds or 1)),
         longest_prompt=longest_prompt,
+        has_nonce=config.get("nonce") is not None,
+        save_prompts=(config.get("privacy") or {}).get("save_prompts") is True,
         raw=raw,
     )
 

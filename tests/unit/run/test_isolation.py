@@ -145,9 +145,17 @@ async def test_a_hot_run_leaves_the_cache_as_it_is(tmp_path: Path, isolation: st
 
 
 async def test_a_nonce_belongs_to_the_data_set(tmp_path: Path) -> None:
-    """A nonce would change prompts whose lengths are planned: it is refused with what to do instead."""
-    with pytest.raises(UsageError, match="another seed"):
+    """A nonce changes prompts, so a data set without one is refused with what to do instead."""
+    with pytest.raises(UsageError, match="generate it with nonce"):
         await make_run(FakeOpenAI(), tmp_path, isolation=Isolation.NONCE)
+
+
+async def test_a_nonce_keeps_no_two_passes_apart(tmp_path: Path) -> None:
+    """In compare the hot pass would hit the private parts of the cold one."""
+    dataset = write_dataset(tmp_path / "d", config={"nonce": "run-1"})
+
+    with pytest.raises(UsageError, match="compare makes two"):
+        await make_run(FakeOpenAI(), tmp_path, dataset, mode=ExecutionMode.COMPARE, isolation=Isolation.NONCE)
 
 
 @pytest.mark.parametrize(
