@@ -104,17 +104,7 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         manifest=manifest,
     )
     profile = facts.detection.profile
-    sending = Sending(
-        name=planned.passes[0],
-        router=router,
-        prompt_format=manifest.prompt_format,
-        model=facts.model,
-        headers=authorization(spec),
-        extra={"ignore_eos": True} if profile.ignore_eos else {},
-        secrets=tuple(secret for secret in (spec.api_key, spec.salt) if secret),
-        origin_ns=origin_ns,
-        save_prompts=manifest.save_prompts,
-    )
+    sending = _sending(planned, facts, origin_ns=origin_ns)
     scraper = Scraper(web, facts.metrics_urls, profile, origin_ns)
     resetter = Resetter(web, tuple(target.base for target in router.targets), profile.reset_paths)
     prompt = probe_prompt(
@@ -123,12 +113,9 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         block_size=facts.block_size or manifest.block_size,
         room=facts.max_model_len or _DEFAULT_CONTEXT,
     )
-    wanted = spec.isolation
-    if wanted is None and manifest.isolation and planned.mode is not ExecutionMode.HOT:
-        wanted = Isolation(manifest.isolation)
     prober = Prober(sending, transport, scraper, prompt)
     isolation = await plan_isolation(
-        wanted,
+        _wanted_isolation(planned),
         planned.mode,
         salt=spec.salt,
         own_content=manifest.has_nonce,
@@ -136,6 +123,30 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         resetter=resetter,
     )
     return Setup(planned, facts, sending, scraper, resetter, isolation, started_utc)
+
+
+def _sending(planned: Planned, facts: ServerFacts, *, origin_ns: int) -> Sending:
+    """How requests of the first pass are written."""
+    spec, manifest = planned.spec, planned.manifest
+    return Sending(
+        name=planned.passes[0],
+        router=planned.router,
+        prompt_format=manifest.prompt_format,
+        model=facts.model,
+        headers=authorization(spec),
+        extra={"ignore_eos": True} if facts.detection.profile.ignore_eos else {},
+        secrets=tuple(secret for secret in (spec.api_key, spec.salt) if secret),
+        origin_ns=origin_ns,
+        save_prompts=manifest.save_prompts,
+    )
+
+
+def _wanted_isolation(planned: Planned) -> Isolation | None:
+    """The command line's way, else the data set's; a hot run leaves the cache as it is."""
+    spec, manifest = planned.spec, planned.manifest
+    if spec.isolation is None and manifest.isolation and planned.mode is not ExecutionMode.HOT:
+        return Isolation(manifest.isolation)
+    return spec.isolation
 
 
 def authorization(spec: RunSpec) -> dict[str, str]:
