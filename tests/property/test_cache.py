@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from foreword.cache import watermark
 from foreword.cache.blocks import block_keys, root_key
-from foreword.cache.reference import BlockCache, Lease, UnboundedCache, replay_hits
+from foreword.cache.pool import BlockPool, Lease, replay_hits
+from foreword.cache.reference import UnboundedCache
 from foreword.cache.rules import HitRule, usable_hit_tokens
 from tests.support.planning import maxima, prompt_sets, prompt_tokens
+from tests.support.pool_model import PoolModel
 
 if TYPE_CHECKING:
     from foreword.terms import IntArray
@@ -24,56 +25,13 @@ if TYPE_CHECKING:
 TOKENS = st.lists(st.integers(0, 2), max_size=12)
 
 
-class LruModel:
-    """A plain LRU of blocks with pins: an ordered dictionary of idle blocks, and counts of who holds what."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.idle: OrderedDict[int, None] = OrderedDict()
-        self.held: Counter[int] = Counter()
-        self.private = 0
-
-    def used(self) -> int:
-        """Blocks that cannot be evicted."""
-        return len(+self.held) + self.private
-
-    def admit(self, keys: list[int], private: int) -> bool:
-        """Hold all keys, each first as the most recent; evict from the old end."""
-        after = set(+self.held) | set(keys)
-        if len(after) + self.private + private > self.capacity:
-            return False
-        for key in keys:
-            self.idle.pop(key, None)
-        self.held.update(keys)
-        self.private += private
-        self.shrink()
-        return True
-
-    def finish(self, keys: list[int], private: int) -> None:
-        """Let go of keys from the tail; the head is the most recent then."""
-        self.private -= private
-        for key in reversed(keys):
-            self.held[key] -= 1
-            if not self.held[key]:
-                self.idle[key] = None
-
-    def shrink(self) -> None:
-        """Evict the oldest idle blocks beyond the capacity."""
-        while self.used() + len(self.idle) > self.capacity:
-            self.idle.popitem(last=False)
-
-    def present(self) -> set[int]:
-        """Blocks that can be matched."""
-        return set(self.idle) | set(+self.held)
-
-
-class BlockCacheMachine(RuleBasedStateMachine):
-    """Random admissions, growth and ends of requests, with the model beside the cache."""
+class BlockPoolMachine(RuleBasedStateMachine):
+    """Random admissions, growth and ends of requests, with the model beside the pool."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = BlockCache(6)
-        self.model = LruModel(6)
+        self.pool = BlockPool(6)
+        self.model = PoolModel[int](6)
         self.leases: list[tuple[Lease, list[int], int]] = []
         self.fresh = iter(range(10**6))
 
@@ -81,71 +39,75 @@ class BlockCacheMachine(RuleBasedStateMachine):
     def admit(self, tokens: list[int], limit: int, private: int) -> None:
         """A request is admitted when it fits, and hits what the model holds of its leading blocks."""
         keys = block_keys(tokens, 2, parent=root_key())
-        present = self.model.present()
-        hit = 0
-        while hit < min(limit, len(keys)) and keys[hit] in present:
-            hit += 1
 
-        lease = self.cache.acquire(keys, hit_limit_blocks=limit, private_blocks=private)
+        lease = self.pool.acquire(keys, hit_limit_blocks=limit, private_blocks=private)
 
-        assert (lease is not None) == self.model.admit(keys, private)
-        if lease is not None:
-            assert (lease.hit_blocks, lease.private_blocks, lease.keys) == (hit, private, keys)
-            self.leases.append((lease, keys, private))
+        admitted = self.model.admit(keys, limit, private)
+        assert (lease is not None) == (admitted is not None)
+        if lease is not None and admitted is not None:
+            assert (lease.hit_blocks, lease.private_blocks, lease.keys) == (admitted[0], private, keys)
+            self.leases.append((lease, admitted[1], private))
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         """A request ends: its blocks stay, evictable."""
-        lease, keys, private = self.leases.pop(data.draw(st.integers(0, len(self.leases) - 1)))
+        lease, blocks, _ = self.leases.pop(data.draw(st.integers(0, len(self.leases) - 1)))
 
-        self.cache.release(lease)
+        self.pool.release(lease)
 
-        self.model.finish(keys, private)
+        self.model.finish(blocks)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def grow(self, data: st.DataObject) -> None:
         """Decoding fills a block: one of the private ones gets a key, or a new block is taken if there is room."""
         index = data.draw(st.integers(0, len(self.leases) - 1))
-        lease, keys, private = self.leases[index]
+        lease, blocks, private = self.leases[index]
         key = 10**9 + next(self.fresh)
-        room = private > 0 or self.model.used() < self.model.capacity
+        grown = None if private else self.model.grow()
 
-        assert self.cache.extend(lease, key) == room
+        assert self.pool.extend(lease, key) == (private > 0 or grown is not None)
 
-        if room:
-            taken = min(private, 1)
-            self.model.private -= taken
-            self.model.held[key] += 1
-            self.model.shrink()
-            self.leases[index] = (lease, [*keys, key], private - taken)
+        if grown is not None:
+            blocks = [*blocks, grown]
+        if private or grown is not None:
+            private = max(private - 1, 0)
+            self.model.keyed.append((blocks[len(blocks) - 1 - private], key))
+            self.leases[index] = (lease, blocks, private)
 
     @rule()
     def clear(self) -> None:
         """Clearing works exactly when nothing runs."""
-        busy = bool(self.leases) and self.model.used() > 0
+        busy = self.model.used() > 0
 
-        assert self.cache.clear() is not busy
+        assert self.pool.clear() is not busy
 
         if not busy:
-            self.model.idle.clear()
+            self.model.keyed = []
+
+    @rule()
+    def reload(self) -> None:
+        """A pool in which nothing runs goes on from what was saved."""
+        if not self.model.used():
+            saved = self.pool.save()
+            self.pool = BlockPool(6)
+            self.pool.load(saved)
 
     @invariant()
     def agree(self) -> None:
-        """The same blocks are cached, none beyond the capacity, and nothing that runs was evicted."""
-        present = self.model.present()
-        assert self.cache.cached_blocks == len(present)
-        assert self.cache.pinned_blocks == self.model.used()
-        assert self.cache.cached_blocks + self.model.private <= 6
-        for _, keys, _ in self.leases:
-            assert self.cache.match(keys) == len(keys)
-        for key in present:
-            assert self.cache.match([key]) == 1
+        """The same keys are cached in as many blocks, and nothing that runs was evicted."""
+        assert self.pool.cached_blocks == len(self.model.keyed)
+        assert self.pool.pinned_blocks == self.model.used()
+        for lease, _, _ in self.leases:
+            assert self.pool.match(lease.keys) == len(lease.keys)
+        for _, key in self.model.keyed:
+            assert key in self.pool
+            assert self.pool.match([key]) == 1
 
 
-TestBlockCache = BlockCacheMachine.TestCase
-TestBlockCache.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBlockPool = BlockPoolMachine.TestCase
+TestBlockPool.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 @settings(max_examples=200)
@@ -165,19 +127,16 @@ def test_the_unbounded_cache_is_a_set_of_prefixes(prompts: list[list[int]], bloc
 
 @settings(max_examples=200)
 @given(st.lists(st.lists(st.integers(0, 1), max_size=14), max_size=14), st.integers(1, 8))
-def test_serial_replay_is_a_plain_lru(prompts: list[list[int]], capacity: int) -> None:
-    """One request after another through a bounded cache hits what a plain LRU model holds."""
-    model, expected, requests = LruModel(capacity), [], []
+def test_serial_replay_is_the_pool_block_by_block(prompts: list[list[int]], capacity: int) -> None:
+    """One request after another through a bounded pool hits what the model of single blocks holds."""
+    model, expected, requests = PoolModel[int](capacity), [], []
     for tokens in prompts:
         keys = block_keys(tokens, 2, parent=root_key())
         requests.append((len(tokens), keys))
-        present = model.present()
-        limit = max(0, (len(tokens) - 1) // 2)
-        leading = next((place for place, key in enumerate(keys) if key not in present), len(keys))
-        fits = model.admit(keys, len(tokens) % 2)
-        expected.append(2 * min(leading, limit) if fits else 0)
-        if fits:
-            model.finish(keys, len(tokens) % 2)
+        admitted = model.admit(keys, max(0, (len(tokens) - 1) // 2), len(tokens) % 2)
+        expected.append(2 * admitted[0] if admitted else 0)
+        if admitted:
+            model.finish(admitted[1])
 
     assert list(replay_hits(requests, block_size=2, capacity_blocks=capacity)) == expected
 

@@ -28,6 +28,9 @@ POLICIES: list[dict[str, Any]] = [
     {"policy": "lru", "shard_count": 3, "sample_times": 2, "eviction_amplification_factor": 1.7},
     {"policy": "random_lru", "sample_rate": 0.5},
     {"policy": "leaf_aware_lru"},
+    {"policy": "fifo"},
+    {"policy": "lfu"},
+    {"policy": "s3fifo", "small_ratio": 0.4, "move_threshold": 1},
     {"policy": "ttl"},
     {"policy": "ttl", "fallback_on_pressure": False},
 ]

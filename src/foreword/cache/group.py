@@ -27,11 +27,12 @@ Victims = list[tuple[InstanceCache, int]]
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A read at a time in nanoseconds."""
+    """A read at a time in nanoseconds, of a prompt of so many tokens."""
 
     keys: Sequence[int]
     mask: BlockMask
     now: int
+    input_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ class CacheGroup:
         self.edges = edges_of(group)
         self.over_quota_checks = 0
         eviction = config.eviction_params
-        options = PolicyOptions(eviction.eviction_batch_size_per_instance, config.trace_replay.random_seed)
+        options = PolicyOptions(
+            eviction.eviction_batch_size_per_instance, config.trace_replay.random_seed, self.tiers[0].quota_bytes
+        )
         self.instances = [
             InstanceCache(instance, len(self.tiers), options, tracking=tracking) for instance in group.instances
         ]
@@ -77,6 +80,8 @@ class CacheGroup:
     def read(self, instance: InstanceCache, lookup: Lookup) -> ReadOutcome:
         """Match a path, make what it hits recent, and copy between tiers."""
         self._begin(instance, lookup.now)
+        if instance.foresight is not None:
+            instance.foresight.advance()
         hits, local, remote = self._match(instance, lookup)
         tiers = [0] * len(self.tiers)
         copied = False
@@ -90,7 +95,15 @@ class CacheGroup:
             self._make_room(instance, lookup.now)
         return ReadOutcome(local, remote, tuple(tiers), instance.cached_blocks)
 
-    def write(self, instance: InstanceCache, keys: Sequence[int], *, now: int, ttl_us: int = 0) -> WriteOutcome:
+    def write(
+        self,
+        instance: InstanceCache,
+        keys: Sequence[int],
+        *,
+        now: int,
+        ttl_us: int = 0,
+        input_tokens: int = 0,  # noqa: ARG002 - a pool needs to know
+    ) -> WriteOutcome:
         """Bring in the blocks of a path that no tier has, and make room for them."""
         self._begin(instance, now)
         path = instance.path_for_write(keys)

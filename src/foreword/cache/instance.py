@@ -9,14 +9,30 @@ import heapq
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from foreword.cache.foresight import Foresight
 from foreword.cache.lifecycle import Lifecycle
+from foreword.cache.policies.fifo import FifoPolicy
 from foreword.cache.policies.leaf_aware_lru import LeafAwareLruPolicy
+from foreword.cache.policies.lfu import LfuPolicy
 from foreword.cache.policies.lru import LruPolicy
+from foreword.cache.policies.optimal import OptimalPolicy
 from foreword.cache.policies.random_lru import FIRST_STATE, RandomLruPolicy
+from foreword.cache.policies.s3fifo import S3FifoPolicy
 from foreword.cache.policies.ttl import TtlPolicy
+from foreword.cache.policies.vllm import VllmPolicy
 from foreword.cache.radix import RadixTree
 from foreword.cache.table import NEVER, BlockTable
-from foreword.config.replay import LeafAwareLruInstance, LruInstance, RandomLruInstance, TtlInstance
+from foreword.config.replay import (
+    FifoInstance,
+    LeafAwareLruInstance,
+    LfuInstance,
+    LruInstance,
+    OptimalInstance,
+    RandomLruInstance,
+    S3FifoInstance,
+    TtlInstance,
+    VllmInstance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,6 +72,8 @@ class PolicyOptions:
 
     batch: int
     seed: int | None = None
+    quota_bytes: int | None = None
+    """Of the nearest tier."""
 
 
 class InstanceCache:
@@ -68,6 +86,7 @@ class InstanceCache:
         self.keeps_tree = tracking.tree or isinstance(config, LeafAwareLruInstance)
         self.expires = isinstance(config, TtlInstance)
         self.lifecycle = Lifecycle() if tracking.lifecycle else None
+        self.foresight = Foresight() if isinstance(config, OptimalInstance) else None
         self.policies = [_policy(self, tier, options) for tier in range(tiers)]
         self.traffic = [Traffic() for _ in range(tiers)]
         self.last_seen_ns = 0
@@ -230,3 +249,22 @@ def _policy(cache: InstanceCache, tier: int, options: PolicyOptions) -> Policy:
             return RandomLruPolicy(cache.table, tier, sampled, batch=options.batch, seed=seed)
         case LeafAwareLruInstance():
             return LeafAwareLruPolicy(cache.table, tier, cache.tree)
+        case VllmInstance():
+            quota = options.quota_bytes
+            return VllmPolicy(cache.table, tier, None if quota is None else quota // cache.bytes_per_block)
+        case _:
+            return _policy_for_comparison(cache, tier)
+
+
+def _policy_for_comparison(cache: InstanceCache, tier: int) -> Policy:
+    match cache.config:
+        case FifoInstance():
+            return FifoPolicy(cache.table, tier)
+        case LfuInstance():
+            return LfuPolicy(cache.table, tier)
+        case S3FifoInstance(eviction_policy_params=queues):
+            return S3FifoPolicy(cache.table, tier, queues)
+        case OptimalInstance() if cache.foresight is not None:
+            return OptimalPolicy(cache.table, tier, cache.foresight)
+        case other:
+            raise TypeError(f"no policy for {other}")

@@ -160,6 +160,18 @@ class TtlParams(_Strict):
     fallback_on_pressure: bool = True
 
 
+class NoParams(_Strict):
+    """A policy without parameters."""
+
+
+class S3FifoParams(_Strict):
+    """Shares of the blocks that the small and the ghost queue of ``s3fifo`` have, and touches that keep a new block."""
+
+    small_ratio: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
+    ghost_ratio: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.9
+    move_threshold: Annotated[int, Field(ge=1, le=3)] = 2
+
+
 class _Instance(_Strict):
     instance_id: Annotated[str, Field(min_length=1)]
     block_size: Positive
@@ -218,8 +230,52 @@ class TtlInstance(_Instance):
     eviction_policy_params: TtlParams
 
 
+class VllmInstance(_Instance):
+    """An instance whose blocks are a pool of vLLM's: of N ``num_gpu_blocks``, a capacity of N - 1 blocks."""
+
+    eviction_policy_type: Literal["vllm"]
+    eviction_policy_params: NoParams
+
+
+class FifoInstance(_Instance):
+    """An instance that evicts what came first."""
+
+    eviction_policy_type: Literal["fifo"]
+    eviction_policy_params: NoParams
+
+
+class LfuInstance(_Instance):
+    """An instance that evicts what was touched least often since it came, of equal ones the least recent."""
+
+    eviction_policy_type: Literal["lfu"]
+    eviction_policy_params: NoParams
+
+
+class S3FifoInstance(_Instance):
+    """An instance with a small queue for what is new, a main queue, and a memory of what was evicted early."""
+
+    eviction_policy_type: Literal["s3fifo"]
+    eviction_policy_params: S3FifoParams
+
+
+class OptimalInstance(_Instance):
+    """An instance that evicts what is read again last: Belady's bound, which only a whole trace can have."""
+
+    eviction_policy_type: Literal["optimal"]
+    eviction_policy_params: NoParams
+
+
 Instance = Annotated[
-    LruInstance | LeafAwareLruInstance | RandomLruInstance | TtlInstance, Field(discriminator="eviction_policy_type")
+    LruInstance
+    | LeafAwareLruInstance
+    | RandomLruInstance
+    | TtlInstance
+    | VllmInstance
+    | FifoInstance
+    | LfuInstance
+    | S3FifoInstance
+    | OptimalInstance,
+    Field(discriminator="eviction_policy_type"),
 ]
 
 
@@ -248,6 +304,8 @@ class InstanceGroup(_Strict):
             twice = _first_repeated(getattr(storage, name) for storage in self.storages)
             if twice is not None:
                 raise ValueError(f"storages: {name} {twice!r} is given twice")
+        for problem in _policy_problems(self):
+            raise ValueError(problem)
         for problem in _flow_problems(self.tier_strategy.tier_flows, [tier.unique_name for tier in self.tiers]):
             raise ValueError(f"tier_strategy.tier_flows{problem}")
         return self
@@ -274,6 +332,9 @@ class ReplayConfig(_Strict):
         group = _first_repeated(group.group_name for group in self.instance_groups)
         if group is not None:
             raise ValueError(f"instance_groups: group_name {group!r} is given twice")
+        trusts = self.trace_replay.block_mask_semantics is MaskSemantics.TRUSTED
+        if trusts and any(isinstance(each, VllmInstance) for group in self.instance_groups for each in group.instances):
+            raise ValueError("trace_replay.block_mask_semantics: vllm counts what its pool holds; use simulated")
         instance = _first_repeated(each.instance_id for group in self.instance_groups for each in group.instances)
         if instance is not None:
             raise ValueError(f"instance_groups: instance_id {instance!r} is given twice")
@@ -287,6 +348,18 @@ def json_schema() -> dict[str, Any]:
 
 def _first_repeated(values: Iterable[str | int]) -> str | int | None:
     return next((value for value, count in Counter(values).items() if count > 1), None)
+
+
+def _policy_problems(group: InstanceGroup) -> Iterator[str]:
+    """What a group cannot be with the policies of its instances."""
+    for index, instance in enumerate(group.instances):
+        here, policy = f"instances.{index}.eviction_policy_type", instance.eviction_policy_type
+        if policy in {"vllm", "optimal"} and group.tier_strategy.hierarchical_eviction_enabled:
+            yield f"{here}: {policy} is for one pool of blocks; set hierarchical_eviction_enabled to false"
+        if policy == "vllm" and len(group.instances) > 1:
+            yield f"{here}: vllm shares its blocks with no other instance; give it a group of its own"
+        if policy == "vllm" and group.default_block_ttl_seconds:
+            yield f"{here}: blocks of vllm do not expire; set default_block_ttl_seconds to 0"
 
 
 def _flow_problems(flows: tuple[TierFlow, ...], names: list[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from foreword.cache.blocks import block_keys, next_key, root_key
-from foreword.cache.reference import BlockCache
+from foreword.cache.pool import BlockPool
 from foreword.cache.rules import hit_limit_blocks
 from foreword.server.metrics import EngineCounters, Gauges
 from foreword.terms import below, draw_key, raw_bits
@@ -23,7 +23,7 @@ from foreword.terms import below, draw_key, raw_bits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreword.cache.reference import Lease
+    from foreword.cache.pool import Lease
 
 _NS_PER_S = 1_000_000_000
 
@@ -88,7 +88,7 @@ class Engine:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.counters = EngineCounters(service.max_model_len)
-        self._cache = BlockCache(service.capacity_blocks)
+        self._cache = BlockPool(service.capacity_blocks)
         self._waiting: deque[Job] = deque()
         self._prefills: deque[Job] = deque()
         self._running = 0

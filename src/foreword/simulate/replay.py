@@ -39,8 +39,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from foreword.cache.group import CacheGroup, Lookup
+from foreword.cache.group import Lookup
 from foreword.cache.instance import Tracking
+from foreword.cache.pooled import group_of
 from foreword.errors import ConfigError, DataError
 from foreword.simulate.cores import Core
 from foreword.simulate.schedule import PendingWrites
@@ -48,17 +49,18 @@ from foreword.simulate.series import Series
 from foreword.trace.schema import INT64_MAX, PREFIX_MATCH, RowError, RowKind, RowRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from foreword.cache.group import ReadOutcome, WriteOutcome
+    from foreword.cache.group import CacheGroup, ReadOutcome, WriteOutcome
     from foreword.cache.instance import InstanceCache, Traffic
     from foreword.cache.masks import BlockMask
     from foreword.cache.table import State
     from foreword.config.replay import ReplayConfig
+    from foreword.simulate.schedule import DelayedWrite
     from foreword.simulate.series import Totals
     from foreword.trace.schema import TraceRow
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 UNKNOWN_INSTANCE = "instance_id: not in the config"
 UNSUPPORTED_QUERY = "query_type: not prefix_match"
 
@@ -109,7 +111,7 @@ class Replay:
         self.config = config
         self.templates = templates
         tracking = Tracking(lifecycle=lifecycle, tree=templates)
-        self.groups = [CacheGroup(group, config, tracking=tracking) for group in config.instance_groups]
+        self.groups = [group_of(group, config, tracking=tracking) for group in config.instance_groups]
         self.instances = {
             cache.config.instance_id: ReplayedInstance(group, cache, Series(len(group.tiers)))
             for group in self.groups
@@ -139,6 +141,49 @@ class Replay:
         if self._later is not None:
             state, self._later = self._later(), None
             self._load(state)
+
+    @property
+    def foresees(self) -> bool:
+        """Whether a policy has to know all rows before the first one runs."""
+        return any(at.cache.foresight is not None for at in self.instances.values())
+
+    def foresee(self, rows: Iterable[TraceRow]) -> None:
+        """Look through the rows that will be fed, in the order of their times."""
+        expected: list[tuple[ReplayedInstance, TraceRow]] = []
+        for at, row in self._planned(rows):
+            if row.kind is not RowKind.WRITE:
+                expected.append((at, row))
+        for at, row in expected:
+            if at.cache.foresight is not None:
+                at.cache.foresight.expect(list(at.cache.table.index.known(row.keys)))
+
+    def _planned(self, rows: Iterable[TraceRow]) -> Iterator[tuple[ReplayedInstance, TraceRow]]:
+        """Rows that will run; on the way, blocks become known in the order in which they will be written."""
+        pending = PendingWrites()
+        for row in rows:
+            self._make_known(pending.due(row.timestamp_ns))
+            at = self.instances.get(row.instance_id)
+            if at is None or not self._will_run(row):
+                continue
+            if row.kind is RowKind.WRITE:
+                at.cache.table.intern(row.keys)
+            elif row.kind is RowKind.REQUEST:
+                pending.add(self._due_ns(row), row)
+            yield at, row
+        self._make_known(pending.due(None))
+
+    def _make_known(self, writes: Iterable[DelayedWrite]) -> None:
+        for write in writes:
+            self.instances[write.instance_id].cache.table.intern(write.keys)
+
+    def _will_run(self, row: TraceRow) -> bool:
+        if row.kind is RowKind.WRITE:
+            return True
+        try:
+            self.check_read(row)
+        except RowRefused:
+            return False
+        return row.query_type == PREFIX_MATCH
 
     def feed(self, row: TraceRow) -> None:
         """Run what is due, then the row. Rows come in the order of their times.
@@ -188,7 +233,7 @@ class Replay:
         self.settle()
         at = self._instance(instance_id)
         _check_lengths(len(keys), input_len, at.cache.config.block_size)
-        outcome = at.group.read(at.cache, Lookup(keys, block_mask, timestamp_ns))
+        outcome = at.group.read(at.cache, Lookup(keys, block_mask, timestamp_ns, input_len))
         cached = sum(sum(each.cache.cached_blocks) for each in self.instances.values())
         at.series.add_read(timestamp_ns, outcome, blocks=len(keys), input_tokens=input_len, all_cached_blocks=cached)
         if self.templates:
@@ -196,11 +241,13 @@ class Replay:
             at.paths.append(array("q", keys))
         return outcome
 
-    def write(self, instance_id: str, timestamp_ns: int, *, keys: Sequence[int], ttl_us: int = 0) -> WriteOutcome:
-        """Cache the blocks of a prompt now."""
+    def write(
+        self, instance_id: str, timestamp_ns: int, *, keys: Sequence[int], ttl_us: int = 0, input_len: int = 0
+    ) -> WriteOutcome:
+        """Cache the blocks of a prompt now, of ``input_len`` tokens if that is known (policy ``vllm``)."""
         self.settle()
         at = self._instance(instance_id)
-        outcome = at.group.write(at.cache, keys, now=timestamp_ns, ttl_us=ttl_us)
+        outcome = at.group.write(at.cache, keys, now=timestamp_ns, ttl_us=ttl_us, input_tokens=input_len)
         at.series.add_write(timestamp_ns, len(keys), new_blocks=outcome.written_blocks)
         return outcome
 
@@ -271,7 +318,7 @@ class Replay:
 
     def _run_due(self, now: int | None) -> None:
         for write in self._pending.due(now):
-            self.write(write.instance_id, write.due_ns, keys=write.keys, ttl_us=write.ttl_us)
+            self.write(write.instance_id, write.due_ns, keys=write.keys, ttl_us=write.ttl_us, input_len=write.input_len)
 
     def _instance(self, instance_id: str) -> ReplayedInstance:
         at = self.instances.get(instance_id)

@@ -20,6 +20,7 @@ class DelayedWrite(NamedTuple):
     instance_id: str
     keys: Sequence[int]
     ttl_us: int
+    input_len: int
 
 
 class PendingWrites:
@@ -31,7 +32,8 @@ class PendingWrites:
 
     def add(self, due_ns: int, row: TraceRow) -> None:
         """Let the keys of a request be written later."""
-        heapq.heappush(self._waiting, DelayedWrite(due_ns, self._asked, row.instance_id, row.keys, row.ttl_us))
+        write = DelayedWrite(due_ns, self._asked, row.instance_id, row.keys, row.ttl_us, row.input_len)
+        heapq.heappush(self._waiting, write)
         self._asked += 1
 
     def due(self, now: int | None) -> Iterator[DelayedWrite]:
@@ -42,7 +44,8 @@ class PendingWrites:
     def save(self) -> State:
         """What waits, as a document."""
         waiting = [
-            [write.due_ns, write.sequence, write.instance_id, list(write.keys), write.ttl_us] for write in self._waiting
+            [write.due_ns, write.sequence, write.instance_id, list(write.keys), write.ttl_us, write.input_len]
+            for write in self._waiting
         ]
         return {"asked": self._asked, "waiting": waiting}
 

@@ -133,6 +133,8 @@ def replay_trace(
 
         replay_compiled(replay, columns, refuse=refuse, progress=progress)
         return moved
+    if replay.foresees:
+        replay.foresee(columns.rows())
     for done, row in enumerate(columns.rows(), start=1):
         try:
             replay.feed(row)

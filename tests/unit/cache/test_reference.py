@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from foreword.cache.reference import BlockCache, UnboundedCache, replay_hits
+from foreword.cache.pool import BlockPool, replay_hits
+from foreword.cache.reference import UnboundedCache
 
 
 def test_the_least_recently_used_block_goes_first_and_a_tail_before_its_head() -> None:
     """A chain shrinks from its end."""
-    cache = BlockCache(3)
+    cache = BlockPool(3)
     for keys in ([1, 2, 3], [9]):
         lease = cache.acquire(keys, hit_limit_blocks=9)
         assert lease is not None
@@ -33,7 +34,7 @@ def test_use_refreshes() -> None:
 
 def test_what_runs_is_never_evicted() -> None:
     """A request that does not fit beside the running ones is not admitted, and changes nothing."""
-    cache = BlockCache(4)
+    cache = BlockPool(4)
     running = cache.acquire([1, 2], hit_limit_blocks=9, private_blocks=1)
     assert running is not None
 
@@ -48,7 +49,7 @@ def test_what_runs_is_never_evicted() -> None:
 
 def test_a_shared_block_is_held_until_its_last_holder_ends() -> None:
     """Two requests on one chain pin it together, once."""
-    cache = BlockCache(2)
+    cache = BlockPool(2)
     first, second = (cache.acquire([1, 2], hit_limit_blocks=9) for _ in range(2))
     assert first is not None
     assert second is not None
@@ -63,7 +64,7 @@ def test_a_shared_block_is_held_until_its_last_holder_ends() -> None:
 
 def test_matching_stops_at_the_first_missing_block() -> None:
     """A block behind a gap is no hit, although it is cached."""
-    cache = BlockCache()
+    cache = BlockPool()
     lease = cache.acquire([2], hit_limit_blocks=9)
     assert lease is not None
 
@@ -73,7 +74,7 @@ def test_matching_stops_at_the_first_missing_block() -> None:
 
 def test_the_hit_limit_leaves_the_last_token_to_compute() -> None:
     """A hit is cut at the limit, but the blocks beyond it are not stored twice."""
-    cache = BlockCache()
+    cache = BlockPool()
     for expected in (0, 1):
         lease = cache.acquire([1, 2], hit_limit_blocks=1)
         assert lease is not None
@@ -85,7 +86,7 @@ def test_the_hit_limit_leaves_the_last_token_to_compute() -> None:
 
 def test_decoding_fills_private_blocks_and_then_asks_for_room() -> None:
     """A filled block becomes matchable; without room the request has to wait."""
-    cache = BlockCache(3)
+    cache = BlockPool(3)
     lease = cache.acquire([1], hit_limit_blocks=9, private_blocks=1)
     assert lease is not None
 
@@ -99,7 +100,7 @@ def test_decoding_fills_private_blocks_and_then_asks_for_room() -> None:
 
 def test_reserving_takes_an_unkeyed_block_if_there_is_one() -> None:
     """A running request may grow into idle blocks, not into held ones."""
-    cache = BlockCache(2)
+    cache = BlockPool(2)
     old = cache.acquire([9], hit_limit_blocks=9)
     assert old is not None
     cache.release(old)
@@ -115,7 +116,7 @@ def test_reserving_takes_an_unkeyed_block_if_there_is_one() -> None:
 
 def test_clearing_waits_for_running_requests() -> None:
     """A reset while requests run does nothing and says so."""
-    cache = BlockCache()
+    cache = BlockPool()
     lease = cache.acquire([1], hit_limit_blocks=9)
     assert lease is not None
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from foreword.cache.blocks import block_keys, root_key
-from foreword.cache.reference import replay_hits
+from foreword.cache.pool import replay_hits
 from foreword.cache.rules import HitRule, hit_limit_blocks, usable_hit_tokens
 
 CAP_THEN_FLOOR, CAP_ONLY, GIVE_BACK = (

@@ -158,7 +158,7 @@ A: list[str | int] = [*G, "instances", 0]
         ([*A, "instance_id"], "", f"{POOL}.instances.0.instance_id", "at least 1 character"),
         ([*A, "instance_id"], "../a", f"{POOL}.instances.0.instance_id", "becomes a file name"),
         ([*A, "eviction_policy_type"], ..., f"{POOL}.instances.0.eviction_policy_type", "required"),
-        ([*A, "eviction_policy_type"], "fifo", f"{POOL}.instances.0.eviction_policy_type", "'lru'"),
+        ([*A, "eviction_policy_type"], "mru", f"{POOL}.instances.0.eviction_policy_type", "'lru'"),
         ([*A, "eviction_policy_params"], ..., f"{POOL}.instances.0.eviction_policy_params", "required"),
         (
             [*A, "eviction_policy_params"],

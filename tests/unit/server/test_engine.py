@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foreword.server.engine import Engine, Job, Service, job_of
+from tests.support.pool_model import PoolModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,39 +148,29 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
-class PlainLru:
-    """A bounded block cache over whole token prefixes, for requests served one after another."""
-
-    def __init__(self, capacity: int, size: int) -> None:
-        self.capacity, self.size = capacity, size
-        self.idle: list[tuple[int, ...]] = []  # least recently used first
-
-    def serve(self, ids: Sequence[int], answer: Sequence[int]) -> int:
-        """Hit tokens of one request; afterwards its blocks are the most recent, its tail the least of them."""
-        with_kv = [*ids, *answer[:-1]]
-        prefixes = [tuple(with_kv[:end]) for end in range(self.size, len(with_kv) + 1, self.size)]
-        in_prompt = prefixes[: len(ids) // self.size]
-        limit = (len(ids) - 1) // self.size
-        hit = sum(1 for _ in itertools.takewhile(self.idle.__contains__, in_prompt[:limit]))
-        self.idle = [block for block in self.idle if block not in in_prompt]
-        held = -(-len(with_kv) // self.size)
-        while self.idle and len(self.idle) + held > self.capacity:
-            del self.idle[0]
-        self.idle = [block for block in self.idle if block not in prefixes] + prefixes[::-1]
-        return hit * self.size
+def served(pool: PoolModel[tuple[int, ...]], size: int, ids: Sequence[int], answer: Sequence[int]) -> int:
+    """Hit tokens of one request that runs alone; blocks are keyed by all tokens up to their end."""
+    with_kv = [*ids, *answer[:-1]]
+    prefixes = [tuple(with_kv[:end]) for end in range(size, len(with_kv) + 1, size)]
+    in_prompt = prefixes[: len(ids) // size]
+    held = -(-len(with_kv) // size)
+    admitted = pool.admit(in_prompt, (len(ids) - 1) // size, held - len(in_prompt))
+    assert admitted is not None
+    hit, blocks = admitted
+    pool.keyed += zip(blocks[len(in_prompt) :], prefixes[len(in_prompt) :], strict=False)
+    pool.finish(blocks)
+    return hit * size
 
 
 @given(PROMPTS, st.integers(1, 4), st.integers(0, 12))
-def test_a_small_cache_evicts_the_least_recent_tail_first(
-    requests: list[tuple[list[int], int]], size: int, spare: int
-) -> None:
-    """Hits under eviction are those of a list of token prefixes, kept in the order of use."""
+def test_a_small_cache_evicts_as_vllm_does(requests: list[tuple[list[int], int]], size: int, spare: int) -> None:
+    """Hits under eviction are those of a free queue of single blocks."""
     most = max(len(ids) + tokens - 1 for ids, tokens in requests)
     capacity = -(-most // size) + spare
-    target, plain = engine(block_size=size, capacity_blocks=capacity), PlainLru(capacity, size)
+    target, pool = engine(block_size=size, capacity_blocks=capacity), PoolModel[tuple[int, ...]](capacity)
 
     for ids, tokens in requests:
-        expected = plain.serve(ids, range(tokens))
+        expected = served(pool, size, ids, range(tokens))
         assert serve(target, ids, tokens=tokens, first_answer=0) == expected
 
 
