@@ -12,7 +12,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from foreword.errors import ForewordError
+from foreword.errors import ConfigError, ForewordError
 from foreword.simulate.documents import length_report, theoretical_result
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ def about(kind: Kind, dataset_id: str) -> Iterator[None]:
 
 def note_failure(failure: ForewordError) -> None:
     """Log a failure with its context, under the stage in which it happened."""
-    fields = {"error": type(failure).__name__, "exit_code": failure.exit_code, **failure.context()}
-    logging.getLogger(f"foreword.{failure.stage or 'command'}").error(failure.message, extra=fields)
+    stage = failure.stage or ("config" if isinstance(failure, ConfigError) else "command")
+    fields = {"error": type(failure).__name__, "exit_code": failure.exit_code, **failure.context(), "stage": stage}
+    logging.getLogger(f"foreword.{stage}").error(failure.message, extra=fields)
 
 
 def note_design(planned: Design) -> None:
