@@ -84,6 +84,7 @@ class Replaying(NamedTuple):
     core: str = "auto"
     cached: bool = True
     save_trace: Path | None = None
+    prefill_tokens_per_s: float | None = None
 
 
 class Replayed(NamedTuple):
@@ -181,9 +182,11 @@ def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
 
 def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
     """Replay a trace through the caches of a config, and write what it came to; an error leaves no file."""
+    from foreword.report.replay_page import HTML_NAME, render_replay
     from foreword.simulate.cores import Core
     from foreword.simulate.replay import Replay
     from foreword.simulate.summary import TraceFacts, summarise
+    from foreword.simulate.timeline import timeline
     from foreword.store.replays import load_replay_config, write_replay
     from foreword.store.traces import TraceSource, load_trace, replay_trace
 
@@ -204,9 +207,11 @@ def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
     replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)
     with hearing("replaying", "rows") as progress:
         moved = replay_trace(replayed, trace, source=source, progress=progress)
-    summary = summarise(replayed, TraceFacts(len(trace.columns), moved, trace.refused))
+    facts = TraceFacts(len(trace.columns), moved, trace.refused)
+    summary = summarise(replayed, facts, prefill_tokens_per_s=asked.prefill_tokens_per_s)
+    page = render_replay(summary, timeline(replayed), name=config_path.stem)
     output = asked.output or Path(config.output_result_path)
-    write_replay(replayed, summary, output=output, export=asked.export)
+    write_replay(replayed, summary, output=output, export=asked.export, pages={HTML_NAME: page})
     return Replayed(output, summary)
 
 

@@ -21,6 +21,9 @@ FLAGS = (
 )  # fmt: skip
 START_S = 30.0
 
+DRAWN = "[...document.querySelectorAll('[data-chart] svg')].filter(e => e.clientHeight).map(e => e.innerHTML.length)"
+"""Sizes of the drawings of all charts that are seen."""
+
 
 class Page:
     """One tab; ``requests`` and ``complaints`` grow while it is open."""
@@ -116,3 +119,11 @@ async def open_page(address: str, url: str) -> AsyncIterator[Page]:
             page = Page(socket)
             yield await page.open(url)
             await page.close()
+
+
+async def overhang(page: Page, width: int) -> int:
+    """Pixels by which the page is wider than a window of this width."""
+    await page.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    await page.next_frame()
+    wide, seen = await page.value("['scrollWidth', 'clientWidth'].map(name => document.documentElement[name])")
+    return int(wide - seen)

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foreword.report.write import write_report
-from tests.browser.page import browser, open_page
+from tests.browser.page import DRAWN, open_page, overhang
 from tests.support.run_folder import RunShape, write_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.browser.page import Page
@@ -22,15 +21,6 @@ SHAPES = {
     "nothing reported": (RunShape(usage=False, counters=False), 5),
     "all failed": (RunShape(fails=lambda _at: True), 4),
 }
-
-DRAWN = "[...document.querySelectorAll('[data-chart] svg')].filter(e => e.clientHeight).map(e => e.innerHTML.length)"
-
-
-@pytest.fixture(scope="module")
-def address(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One browser for all tests here; each opens a tab."""
-    with browser(chromium, tmp_path_factory.mktemp("profile")) as address:
-        yield address
 
 
 async def test_a_page_that_loads_or_complains_is_noticed(tmp_path: Path, address: str) -> None:
@@ -64,7 +54,7 @@ async def test_a_report_follows_its_reader(tmp_path: Path, address: str) -> None
     html = write_report(write_run(tmp_path / "run_001", RunShape(mode="compare", dp_size=2))).html
 
     async with open_page(address, html.as_uri()) as page:
-        widths = [await _overhang(page, width) for width in (1280, 760, 390)]
+        widths = [await overhang(page, width) for width in (1280, 760, 390)]
         light, dark = await _colours(page, "light"), await _colours(page, "dark")
         printed = await page.command("Page.printToPDF", printBackground=True)
         await page.command("Emulation.setEmulatedMedia", media="print")
@@ -77,14 +67,6 @@ async def test_a_report_follows_its_reader(tmp_path: Path, address: str) -> None
     assert len(printed["data"]) > 20_000
     assert len(on_paper) == 12
     assert min(on_paper) > 1000
-
-
-async def _overhang(page: Page, width: int) -> int:
-    """Pixels by which the page is wider than a window of this width."""
-    await page.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-    await page.next_frame()
-    wide, seen = await page.value("['scrollWidth', 'clientWidth'].map(name => document.documentElement[name])")
-    return int(wide - seen)
 
 
 async def _colours(page: Page, scheme: str) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -12,7 +13,7 @@ from foreword.cli.options import Json, print_json, print_warnings
 from foreword.errors import UsageError
 
 if TYPE_CHECKING:
-    from foreword.flow import Replayed
+    from foreword.flow import Replayed, Replaying
 
 
 Config = Annotated[Path | None, Parameter(help="Replay config, JSON.")]
@@ -29,6 +30,10 @@ Core = Annotated[
 ]
 Cache = Annotated[bool, Parameter(help="Keep what was read of a large trace for the next time, and use it.")]
 SaveTrace = Annotated[Path | None, Parameter(help="Also write the trace as Parquet to this file.")]
+Prefill = Annotated[
+    float | None,
+    Parameter(help="Prompt tokens that an instance computes a second, to estimate the TTFT that hits save."),
+]
 Schema = Annotated[bool, Parameter(negative="", help="Print the JSON schema of the config, and stop.")]
 
 
@@ -43,12 +48,13 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     core: Core = "auto",
     cache: Cache = True,
     save_trace: SaveTrace = None,
+    prefill_tokens_per_s: Prefill = None,
     print_schema: Schema = False,
     json: Json = False,
 ) -> int:
     """Replay a trace of block keys through caches with tiers, policies and quotas.
 
-    Writes INSTANCE_hit_rates.csv for each instance, and summary.json.
+    Writes INSTANCE_hit_rates.csv for each instance, summary.json and report.html.
     """
     from foreword.config.replay import json_schema
 
@@ -57,20 +63,39 @@ def replay(  # noqa: PLR0913 - one parameter a flag
         return 0
     if config is None:
         raise UsageError("replay needs --config", advice="see foreword replay --help")
-    from foreword import flow
-    from foreword.cli.progress import counted
+    from foreword.flow import Replaying
     from foreword.store.replays import Export, SeriesChoice
 
-    export = Export(SeriesChoice(series), lifecycle, templates)
-    skips = on_error == "skip"
-    asked = flow.Replaying(output, export, skip_errors=skips, core=core, cached=cache, save_trace=save_trace)
+    asked = Replaying(
+        output,
+        Export(SeriesChoice(series), lifecycle, templates),
+        skip_errors=on_error == "skip",
+        core=core,
+        cached=cache,
+        save_trace=save_trace,
+        prefill_tokens_per_s=_checked(prefill_tokens_per_s),
+    )
+    _replay_and_tell(config, asked, json=json)
+    return 0
+
+
+def _checked(prefill_tokens_per_s: float | None) -> float | None:
+    if prefill_tokens_per_s is not None and not 0 < prefill_tokens_per_s < math.inf:
+        raise UsageError("--prefill-tokens-per-s must be a positive number")
+    return prefill_tokens_per_s
+
+
+def _replay_and_tell(config: Path, asked: Replaying, *, json: bool) -> None:
+    from foreword import flow
+    from foreword.cli.progress import counted
+    from foreword.report.replay_page import notices
+
     done = flow.replay(config, asked, hearing=partial(counted, quiet=json))
     if json:
         print_json({"output": str(done.output), **done.summary})
     else:
         _print_summary(done)
-    print_warnings(_warnings(done.summary))
-    return 0
+    print_warnings([f"{subject}: {message}" for subject, message in notices(done.summary)])
 
 
 def _print_summary(done: Replayed) -> None:
@@ -88,16 +113,3 @@ def _print_summary(done: Replayed) -> None:
                 f"{blocks['expired']:,} expired"
             )
     print(f"\nresults: {done.output}")
-
-
-def _warnings(summary: dict[str, Any]) -> list[str]:
-    trace = summary["trace"]
-    warnings = [f"skipped rows: {count:,} ({kind})" for kind, count in trace["skipped_by_kind"].items()]
-    if trace["moved_rows"]:
-        warnings.append(f"moved rows: {trace['moved_rows']:,} (they stood after later ones)")
-    warnings.extend(
-        f"group {group['group_name']} above a quota after checks: {group['over_quota_checks']:,}"
-        for group in summary["groups"]
-        if group["over_quota_checks"]
-    )
-    return warnings

@@ -50,11 +50,11 @@ def cumulative_chart(section: PassSection) -> Chart:
         (text.MEASURED, "$measured", curve.measured),
     ):
         if values is not None:
-            points = [[at, _percent(value)] for at, value in zip(curve.requests, values, strict=True)]
-            series.append(_line(name, colour, points))
+            points = [[at, percent(value)] for at, value in zip(curve.requests, values, strict=True)]
+            series.append(line(name, colour, points=points))
     if curve.measured is not None:
         series[0]["lineStyle"] |= {"width": 6, "opacity": 0.35}  # a broad band, so that an equal curve on it is seen
-    option = _axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_HIT_RATIO) | {"series": series, "legend": _legend()}
+    option = axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_HIT_RATIO) | {"series": series, "legend": legend()}
     option["tooltip"] = {"trigger": "axis"}
     return Chart(f"cumulative-{section.pass_name}", text.CHART_CUMULATIVE, text.CAPTION_CUMULATIVE, option)
 
@@ -67,11 +67,11 @@ def pair_chart(section: PassSection) -> Chart:
         return Chart(key, text.CHART_PAIRS, text.CAPTION_PAIRS, None)
     rows = list(zip(pairs.predicted, pairs.measured, pairs.requests, strict=True))
     top = max(*pairs.predicted, *pairs.measured, 1)
-    option = _axes(x=text.AXIS_PREDICTED, y=text.AXIS_MEASURED) | {
-        "legend": _legend(),
+    option = axes(x=text.AXIS_PREDICTED, y=text.AXIS_MEASURED) | {
+        "legend": legend(),
         "tooltip": {"trigger": "item"},
         "series": [
-            {**_line(text.EQUAL, "$muted", [[0, 0], [top, top]]), "silent": True, "tooltip": {"show": False}},
+            {**line(text.EQUAL, "$muted", points=[[0, 0], [top, top]]), "silent": True, "tooltip": {"show": False}},
             _dots(text.PAIRS_EQUAL, "$good", [row for row in rows if row[0] == row[1]]),
             _dots(text.PAIRS_DIFFER, "$bad", [row for row in rows if row[0] != row[1]]),
         ],
@@ -108,10 +108,10 @@ def usage_chart(section: PassSection) -> Chart:
     key, usage = f"usage-{section.pass_name}", section.kv_usage
     if usage is None:
         return Chart(key, text.CHART_USAGE, text.CAPTION_USAGE, None)
-    points = [[second, _percent(value)] for second, value in zip(usage.seconds, usage.usage, strict=True)]
-    option = _axes(x=text.AXIS_SECONDS, y=text.AXIS_USAGE) | {
+    points = [[second, percent(value)] for second, value in zip(usage.seconds, usage.usage, strict=True)]
+    option = axes(x=text.AXIS_SECONDS, y=text.AXIS_USAGE) | {
         "tooltip": {"trigger": "axis"},
-        "series": [{**_line(text.AXIS_USAGE, "$designed", points), "areaStyle": {"opacity": 0.12}}],
+        "series": [{**line(text.AXIS_USAGE, "$designed", points=points), "areaStyle": {"opacity": 0.12}}],
     }
     option["xAxis"] |= {"scale": True, "max": None}
     return Chart(key, text.CHART_USAGE, text.CAPTION_USAGE, option)
@@ -120,7 +120,7 @@ def usage_chart(section: PassSection) -> Chart:
 def length_chart(lengths: LengthSection) -> Chart:
     """Prompt lengths of the plan."""
     labels = [_range(low, high) for low, high in zip(lengths.edges[:-1], lengths.edges[1:], strict=True)]
-    option = _axes(x=text.AXIS_PROMPT_TOKENS, y=text.AXIS_REQUESTS, categories=labels) | {
+    option = axes(x=text.AXIS_PROMPT_TOKENS, y=text.AXIS_REQUESTS, categories=labels) | {
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "series": [{**_bars(text.AXIS_REQUESTS, "$designed", lengths.requests), "barCategoryGap": "12%"}],
     }
@@ -133,9 +133,9 @@ def watermark_chart(watermarks: WatermarkSection) -> Chart:
     for lane, colour in zip(watermarks.lanes, LANE_COLOURS, strict=False):
         points: list[list[float]] = [list(pair) for pair in zip(lane.order_index, lane.tokens, strict=True)]
         points.append([watermarks.requests, lane.tokens[-1] if lane.tokens else 0])
-        series.append({**_line(lane.lane, colour, points), "step": "end"})
-    option = _axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_WATERMARK) | {
-        "legend": _legend(),
+        series.append({**line(lane.lane, colour, points=points), "step": "end"})
+    option = axes(x=text.AXIS_REQUESTS_SENT, y=text.AXIS_WATERMARK) | {
+        "legend": legend(),
         "tooltip": {"trigger": "axis"},
         "series": series,
     }
@@ -143,7 +143,7 @@ def watermark_chart(watermarks: WatermarkSection) -> Chart:
     return Chart("watermarks", text.CHART_WATERMARKS, caption, option)
 
 
-def _axes(*, x: str, y: str, categories: Sequence[str] | None = None) -> Option:
+def axes(*, x: str, y: str, categories: Sequence[str] | None = None) -> Option:
     """Frame that all charts share."""
     label = {"color": "$muted", "fontSize": 11}
     line = {"axisLine": {"lineStyle": {"color": "$line"}}, "axisTick": {"show": False}}
@@ -176,7 +176,8 @@ def _axes(*, x: str, y: str, categories: Sequence[str] | None = None) -> Option:
     }
 
 
-def _legend() -> Option:
+def legend() -> Option:
+    """Legend above a chart, at its right."""
     style = {"color": "$muted", "fontSize": 11}
     return {
         "top": 0,
@@ -189,7 +190,8 @@ def _legend() -> Option:
     }
 
 
-def _line(name: str, colour: str, points: Sequence[Sequence[float]]) -> Option:
+def line(name: str, colour: str, *, points: Sequence[Sequence[float]]) -> Option:
+    """One curve."""
     return {
         "type": "line",
         "name": name,
@@ -215,8 +217,8 @@ def _quantile_bars(bins: Sequence[tuple[str, int, float, float]], *, x: str, y: 
         return None
     names, requests, p50, p90 = zip(*bins, strict=True)
     labels = [f"{name}\n({count:,})" for name, count in zip(names, requests, strict=True)]
-    return _axes(x=x, y=y, categories=labels) | {
-        "legend": _legend(),
+    return axes(x=x, y=y, categories=labels) | {
+        "legend": legend(),
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "series": [_bars("P50", "$designed", p50), _bars("P90", "$soft", p90)],
     }
@@ -227,5 +229,6 @@ def _range(low: int, high: int) -> str:
     return f"{low:,}" if high - low == 1 else f"{low:,}-{high - 1:,}"
 
 
-def _percent(ratio: float) -> float:
+def percent(ratio: float) -> float:
+    """Ratio as percent, for the axis of a chart."""
     return round(ratio * 100, 3)

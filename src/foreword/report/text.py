@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from foreword.collect.ladder import Remainder, RungName
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from foreword.report.document import LengthSection, RequestProof
 
 NOT_REPORTED = "not reported"
+NOT_ESTIMATED = "not estimated"
 NOT_MEASURABLE = "not measurable"
 IN_BURSTS = "most tokens came together with others, so the client saw no time between them"
 NBSP = "\u00a0"
 ROWS_SHOWN = 40
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 GUIDE_SINGLE = "one prefix, one cache"
 GUIDE_MANY_PREFIXES = "several prefixes, one cache"
@@ -195,6 +198,26 @@ def number(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+TRAFFIC = ("read", "written", "promoted", "copied_down", "demoted", "evicted", "expired")
+
+REPLAY_DEFINITIONS = (
+    ("hit ratio", "hit tokens by input tokens; a partial last block counts in the input alone"),
+    ("remote hits", "hits of blocks that the mask of the trace does not call local"),
+    ("last 10 s", "hit tokens by input tokens of the reads in the ten seconds up to a moment"),
+    ("read", "bytes of the blocks that hits took from a tier, the nearest one that held them"),
+    (
+        "written, promoted, copied down, demoted",
+        "bytes that came in: new ones, copies for hits below, copies of what is often read above, victims from above",
+    ),
+    ("evicted, expired", "bytes that left a tier under pressure, or by the end of their life"),
+    ("busy", "bytes read and bytes that came in, by the bandwidth: band_width_mbps times 10⁶ bytes a second"),
+    ("utilisation", "busy seconds by the seconds of the trace; above 100 % the tier is too slow for this trace"),
+    (
+        "TTFT saved",
+        "hit tokens by the speed of the prefill, less the seconds of reading them; no queueing, nothing overlaps",
+    ),
+)
+
 DESIGNED = "designed"
 MEASURED = "measured"
 EQUAL = "predicted = measured"
@@ -237,6 +260,18 @@ CHART_USAGE = "KV-cache usage"
 CAPTION_USAGE = "Share in use by running requests, as the server reports it, sampled during the pass."
 CHART_LENGTHS = "Prompt lengths"
 CHART_WATERMARKS = "Watermarks"
+
+
+def size(bytes_: float | None) -> str:
+    """Bytes in the unit that suits them, by powers of 1,024.
+
+    >>> size(3 * 2**29).split()
+    ['1.50', 'GB']
+    """
+    if bytes_ is None:
+        return NOT_REPORTED
+    step = min(int(math.log2(bytes_) / 10), len(_SIZES) - 1) if bytes_ >= 1 else 0
+    return f"{number(bytes_ / 1024**step) if step else whole(bytes_)}{NBSP}{_SIZES[step]}"
 
 
 def more_rows(total: int) -> str:

@@ -16,7 +16,7 @@ from foreword.store.tables import csv_table
 from foreword.store.traces import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from foreword.simulate.replay import Replay, ReplayedInstance
@@ -72,9 +72,14 @@ def load_replay_config(path: Path) -> ReplayConfig:
     return config.model_copy(update=located)
 
 
-def write_replay(replay: Replay, summary: dict[str, Any], *, output: Path, export: Export) -> list[Path]:
-    """Write the summary and what else is asked for; returns the files. An instance without reads has no series."""
-    files = dict(_files(replay, export))
+def write_replay(
+    replay: Replay, summary: dict[str, Any], *, output: Path, export: Export, pages: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Write the summary, pages by name and what else is asked for; returns the files.
+
+    An instance without reads has no series.
+    """
+    files = dict(_files(replay, export)) | {name: page.encode() for name, page in (pages or {}).items()}
     files[SUMMARY] = (json.dumps(summary, ensure_ascii=False, indent=2) + "\n").encode()
     output.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

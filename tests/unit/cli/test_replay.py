@@ -40,6 +40,7 @@ def test_the_example_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert {path.name for path in output.resolve().iterdir()} == {
         "instance-a_hit_rates.csv",
         "instance-b_hit_rates.csv",
+        "report.html",
         "summary.json",
     }
     assert "instance-a: hit ratio 0.655539 (3,456 of 5,272 tokens, 34 reads)" in said
@@ -94,6 +95,13 @@ def test_a_bad_row_leaves_nothing_behind(config: Path, capsys: pytest.CaptureFix
         "got 3 keys for 9 tokens in blocks of 4\n"
     )
     assert not (config.parent / "out").exists()
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "nan", "inf"])
+def test_a_prefill_has_a_positive_speed(config: Path, speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one no TTFT can be estimated."""
+    assert main(["replay", "--config", str(config), "--prefill-tokens-per-s", speed]) == 2
+    assert "--prefill-tokens-per-s must be a positive number" in capsys.readouterr().err
 
 
 def test_the_schema_needs_no_config(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from foreword.report.charts import pass_charts, plan_charts
-from foreword.report.html import STATIC
+from foreword.report.page import STATIC
 from tests.support.run_folder import RunShape
 
 if TYPE_CHECKING:

@@ -62,6 +62,9 @@ def test_skipped_rows_are_counted_by_kind() -> None:
         "moved_rows": 1,
         "skipped_rows": 4,
         "skipped_by_kind": {"instance_id: not in the config": 1, "keys: must be an array": 3},
+        "first_ns": 2,
+        "last_ns": 2,
+        "seconds": 0,
     }
 
 
