@@ -73,7 +73,7 @@ def replay_compiled(
     masks = _mask_bits(trace)
     for start in range(0, len(events), STRETCH_EVENTS):
         tiered.run(world, events, ids, *masks, outcomes, start, min(start + STRETCH_EVENTS, len(events)))
-        progress(start, len(events))
+        progress(min(start + STRETCH_EVENTS, len(events)), len(events))
     ran = Ran(events, outcomes, world, tuple(paths), trace)
     asked = int((taken.reads & taken.writes).sum())
     replay.adopt(figures_of(replay, ran), later=partial(state_of, replay, ran, asked=asked))

@@ -131,7 +131,8 @@ def replay_trace(
         with kept_kernels():
             from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - the same
 
-        replay_compiled(replay, columns, refuse=refuse, progress=progress)
+        rows = len(columns)
+        replay_compiled(replay, columns, refuse=refuse, progress=lambda done, of: progress(done * rows // of, rows))
         return moved
     if replay.foresees:
         replay.foresee(columns.rows())
@@ -142,6 +143,7 @@ def replay_trace(
             refuse(refused.error)
         if done % _HEARD_EVERY_ROWS == 0:
             progress(done, len(columns))
+    progress(len(columns), len(columns))
     replay.finish()
     return moved
 

@@ -21,19 +21,40 @@ class Clock:
 
 
 def test_a_line_every_five_seconds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Short work is silent; long work says how far it is and how fast."""
+    """Short work is silent; long work says how far it is, how fast, how long it will take, and when it is done."""
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
 
     with progress.counted("generating", "requests") as update:
-        for now, done in ((101.0, 10), (105.0, 1_000), (106.0, 1_200), (110.0, 3_000)):
+        for now, done in ((101.0, 10), (105.0, 1_000), (106.0, 1_200), (110.0, 3_000), (111.0, 5_000), (111.0, 5_000)):
             clock.now = now
             update(done, 5_000)
 
     assert capsys.readouterr().err.splitlines() == [
-        "generating: 1,000 of 5,000 requests, 200 a second",
-        "generating: 3,000 of 5,000 requests, 300 a second",
+        "generating: 1,000 of 5,000 requests (20%), 200 a second, 20 s left",
+        "generating: 3,000 of 5,000 requests (60%), 300 a second, 7 s left",
+        "generating: 5,000 of 5,000 requests (100%), 455 a second",
     ]
+
+
+def test_short_work_is_silent_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """What took no time needs no line, not even for its end."""
+    with progress.counted("generating", "requests") as update:
+        update(5_000, 5_000)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_work_of_unknown_size_has_no_share(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard input has no end that could be foreseen."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+
+    with progress.counted("reading", "bytes") as update:
+        clock.now += 10
+        update(50, 0)
+
+    assert capsys.readouterr().err == "reading: 50 bytes, 5 a second\n"
 
 
 def test_quiet_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import zstandard
 
 from foreword.config.replay import ReplayConfig
 from foreword.errors import DataError, UsageError
+from foreword.simulate.cores import Core
 from foreword.simulate.replay import Replay
 from foreword.store.traces import LoadedTrace, TraceSource, load_trace, replay_trace
 from tests.support.replaying import document
@@ -124,3 +125,21 @@ def test_zstd_without_its_library_says_what_to_install(tmp_path: Path, monkeypat
 
     with pytest.raises(UsageError, match=r"foreword\[zstd\]"):
         load(tmp_path / "t.zst")
+
+
+@pytest.mark.parametrize("core", ["reference", "compiled"])
+def test_progress_counts_rows_to_their_last(core: str, tmp_path: Path) -> None:
+    """Delayed writes are no rows, whichever core runs."""
+    path, heard = tmp_path / "t.jsonl", []
+    request = {"type": "request", "instance_id": "a", "timestamp_ns": 9, "keys": [1, 2], "input_len": 9}
+    path.write_text((json.dumps(request) + "\n") * 3, encoding="utf-8")
+    source = TraceSource(str(path), core=Core(core))
+
+    replay_trace(
+        Replay(ReplayConfig.from_document(document())),
+        load(path),
+        source=source,
+        progress=lambda *told: heard.append(told),
+    )
+
+    assert heard == [(3, 3)]
