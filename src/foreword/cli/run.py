@@ -96,8 +96,9 @@ def _addresses(
     if config is not None:
         from foreword.store.configs import load_dataset_config
 
-        execution = load_dataset_config(config).execution
-        urls = urls or _split((execution.url or "",))
+        asked = load_dataset_config(config)
+        execution = asked.execution
+        urls = urls or asked.routing.instances or _split((execution.url or "",))
         metrics_urls = metrics_urls or _split((execution.metrics_url or "",))
     if not urls:
         raise UsageError("no server to send to", advice="give --url, or --config with execution.url")

@@ -44,6 +44,7 @@ Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), Be
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
 GroupCount = Annotated[int, Field(strict=True, ge=1, le=MOST_GROUPS)]
+Rank = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
 Source = Literal["builtin", "gsm8k", "text", "random_tokens"]
@@ -279,6 +280,21 @@ class PlanningConfig(ConfigModel):
     max_iterations: Count = 1000
 
 
+def _routing_problem(routing: RoutingConfig) -> str:
+    given, sticky = routing.assignment, ("bind", "sticky", "explicit")
+    if routing.bind_prefix_group_to_dp and given not in {None, "bind"}:
+        return f"assignment {given} contradicts bind_prefix_group_to_dp: true"
+    if routing.instances and routing.dp_size not in {None, len(routing.instances)}:
+        return f"dp_size is {routing.dp_size}, but {len(routing.instances)} instances are given"
+    if (given == "explicit") is not bool(routing.ranks):
+        return "assignment explicit and ranks, which say where requests go, belong together"
+    if "sticky_routing" in routing.model_fields_set and given in sticky and not routing.sticky_routing:
+        return f"assignment {given} contradicts sticky_routing: false"
+    named = routing.ranks.values() if isinstance(routing.ranks, dict) else routing.ranks
+    beyond = next((rank for rank in named if rank >= routing.rank_count), None)
+    return "" if beyond is None else f"ranks name rank {beyond}, but there are {routing.rank_count}, from 0 on"
+
+
 class RoutingConfig(ConfigModel):
     """Which cache domain a request goes to (RFC 2.7; decision 3)."""
 
@@ -286,13 +302,21 @@ class RoutingConfig(ConfigModel):
     sticky_routing: bool = True
     bind_prefix_group_to_dp: bool | None = None
     dp_size: Count | None = None
-    assignment: Literal["bind", "round_robin", "by_send_order"] | None = None
+    instances: tuple[str, ...] = ()
+    assignment: Literal["bind", "sticky", "round_robin", "explicit", "by_send_order"] | None = None
+    ranks: dict[Identifier, Rank] | tuple[Rank, ...] = Field(default=(), union_mode="left_to_right")
+
+    @property
+    def rank_count(self) -> int:
+        """Ranks or instances: as given, else one for each address, else as many as ``ranks`` name, else 1."""
+        named = self.ranks.values() if isinstance(self.ranks, dict) else self.ranks
+        return self.dp_size or len(self.instances) or max(named, default=0) + 1
 
     @model_validator(mode="after")
     def _agreed(self) -> Self:
-        if self.bind_prefix_group_to_dp and self.assignment not in {None, "bind"}:
-            message = f"assignment {self.assignment} contradicts bind_prefix_group_to_dp: true"
-            raise ValueError(message)
+        problem = _routing_problem(self)
+        if problem:
+            raise ValueError(problem)
         return self
 
 

@@ -25,7 +25,13 @@ def plan_document(design: Design) -> dict[str, Any]:
 def plan_text(design: Design) -> str:
     """Verdict, the ladder as far as it goes, lengths and groups."""
     document = plan_document(design)
-    parts = (_verdict_lines(design), _ladder_lines(design), _length_lines(design, document), _group_lines(document))
+    parts = (
+        _verdict_lines(design),
+        _ladder_lines(design),
+        _length_lines(design, document),
+        _group_lines(document),
+        _rank_lines(document),
+    )
     return "\n".join(line for part in parts for line in part)
 
 
@@ -88,4 +94,18 @@ def _group_lines(document: dict[str, Any]) -> list[str]:
         lines.append(f"  {group['group_id']:{width}}  {counts}   {designed:>8}   {reachable:>9}{ranks}")
     if len(groups) > _MOST_GROUPS:
         lines.append(f"  and {len(groups) - _MOST_GROUPS:,} more groups")
+    return lines
+
+
+def _rank_lines(document: dict[str, Any]) -> list[str]:
+    """What each rank is sent and should hit, where there is more than one."""
+    ranks: Sequence[dict[str, Any]] = document["ranks"]
+    if len(ranks) == 1:
+        return []
+    lines = ["", "  rank   groups   requests     input tokens   designed"]
+    for rank in ranks[:_MOST_GROUPS]:
+        counts = f"{len(rank['group_ids']):>6,}   {rank['request_count']:>8,}   {rank['input_tokens']:>14,}"
+        lines.append(f"  {rank['dp_id']:>4}   {counts}   {percent(rank['designed_hit_ratio']):>8}")
+    if len(ranks) > _MOST_GROUPS:
+        lines.append(f"  and {len(ranks) - _MOST_GROUPS:,} more ranks")
     return lines

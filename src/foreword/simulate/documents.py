@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from foreword.config.dataset import DatasetConfig
     from foreword.simulate.design import Design, GroupDesign
-    from foreword.terms import IntArray
+    from foreword.terms import BoolArray, IntArray
 
 SCHEMA_VERSION = 1
 _PERCENTILES = (50, 90, 95, 99)
@@ -102,6 +102,45 @@ def group_rows(design: Design) -> list[dict[str, Any]]:
     return [_group_row(group, designed_cold=design.designed_cold) for group in design.by_group]
 
 
+def rank_rows(design: Design) -> list[dict[str, Any]]:
+    """One row a data-parallel rank that gets requests: what it is sent and what it is expected to hit.
+
+    ``final_watermark`` are the tokens of master prefixes that its cache holds in the end, over its lanes; ranks that
+    share one cache have theirs together, and so it is ``None`` for each of them.
+    """
+    dp, order = design.lanes.dp[design.order], design.order
+    lens, groups = design.prompts.input_len[order], design.groups.of_request[order]
+    cold, hot = design.prediction.cold_hit, design.prediction.hot_hit
+    rows = []
+    for rank in np.unique(dp).tolist():
+        mine = dp == rank
+        tokens = int(lens[mine].sum())
+        hits = {"cold": int(cold[mine].sum()), "hot": int(hot[mine].sum())}
+        rows.append(
+            {
+                "dp_id": rank,
+                "group_ids": [design.groups.ids[group] for group in np.unique(groups[mine]).tolist()],
+                "request_count": int(mine.sum()),
+                "input_tokens": tokens,
+                "designed_hit_tokens": hits["cold" if design.designed_cold else "hot"],
+                "designed_hit_ratio": hits["cold" if design.designed_cold else "hot"] / tokens,
+                "expected_hit_tokens_cold": hits["cold"],
+                "expected_hit_tokens_hot": hits["hot"],
+                "final_watermark": _final_watermark(design, mine) if design.route.local else None,
+            }
+        )
+    return rows
+
+
+def _final_watermark(design: Design, mine: BoolArray) -> int:
+    """Sum over the lanes of a rank of the longest prefix; ``mine`` selects its requests in send order."""
+    chosen = design.order[mine]
+    longest: dict[int, int] = {}
+    for lane, shared in zip(design.lanes.lane[chosen].tolist(), design.plan.prefix_len[chosen].tolist(), strict=True):
+        longest[lane] = max(longest.get(lane, 0), shared)
+    return sum(longest.values())
+
+
 def validation_document(design: Design, checks: Mapping[str, Any]) -> dict[str, Any]:
     """The construction report; ``checks`` holds what was proven on the text: re-encoding, laws, collisions."""
     result = theoretical_result(design)
@@ -118,6 +157,7 @@ def validation_document(design: Design, checks: Mapping[str, Any]) -> dict[str, 
         **{key: value for key, value in result.items() if key not in {"validation_status", "reason"}},
         "lengths": length_report(design.prompts.input_len, design.lengths.edges, seed=design.config.seed),
         "groups": group_rows(design),
+        "ranks": rank_rows(design),
         "request_classes": _class_counts(design),
         "warnings": list(design.warnings),
         **checks,
@@ -153,22 +193,28 @@ def manifest_document(design: Design, parts: Mapping[str, Any]) -> dict[str, Any
         },
         "request_order": config.request_order.model_dump(mode="json"),
         "order_sha256": sha256(design.order.astype("<i8").tobytes()).hexdigest(),
-        "routing": {
-            "cache_scope": config.routing.cache_scope.value,
-            "dp_size": design.route.dp_size,
-            "assignment": design.route.assignment,
-        },
+        "routing": _routing_facts(design),
         "planning": {"strategy": design.plan.strategy, "shape": config.prefix.shape.value},
         "groups": group_rows(design),
+        "ranks": rank_rows(design),
         "theoretical_result": theoretical_result(design),
         **parts,
         "config": config_document(config),
     }
 
 
+def _routing_facts(design: Design) -> dict[str, Any]:
+    return {
+        "cache_scope": design.config.routing.cache_scope.value,
+        "dp_size": design.route.dp_size,
+        "assignment": design.route.assignment,
+    }
+
+
 def config_document(config: DatasetConfig) -> dict[str, Any]:
     """A config as it can be published: no server address, and file names without folders where paths are masked."""
     document = config.model_dump(mode="json", exclude={"execution": {"url", "metrics_url"}})
+    document["routing"] |= {"instances": [], "dp_size": config.routing.rank_count}
     if config.privacy.mask_paths:
         document["tokenizer"] = _base_name(config.tokenizer)
         for part in ("prefix", "suffix"):

@@ -16,6 +16,8 @@ from foreword.errors import ConfigError
 from foreword.terms import CacheScope, IntArray, draw_key, permutation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from foreword.config.dataset import AcrossGroup, OrderConfig, OrderMode, RoutingConfig, WithinGroup
     from foreword.workload.groups import Groups
 
@@ -41,11 +43,15 @@ class SendOrder:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Data-parallel ranks: how many, how requests get theirs, and whether each has its own cache."""
+    """Data-parallel ranks: how many, how requests get theirs, and whether each has its own cache.
+
+    ``ranks`` are those that the config itself gives, by group or by request in generation order.
+    """
 
     dp_size: int
     assignment: str
     local: bool
+    ranks: Mapping[str, int] | tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ def routing(config: RoutingConfig, *, order: SendOrder) -> Routing:
             field="routing.assignment",
             advice="use bind or round_robin, or another request_order",
         )
-    return Routing(config.dp_size or 1, assignment, config.cache_scope is CacheScope.DP_LOCAL)
+    return Routing(config.rank_count, assignment, config.cache_scope is CacheScope.DP_LOCAL, config.ranks)
 
 
 def lanes(route: Routing, groups: Groups, *, order: IntArray) -> Lanes:
@@ -87,6 +93,11 @@ def lanes(route: Routing, groups: Groups, *, order: IntArray) -> Lanes:
     match route.assignment:
         case "bind":
             dp = group % route.dp_size
+        case "sticky":
+            _, first, place = np.unique(group, return_index=True, return_inverse=True)
+            dp = (np.argsort(np.argsort(first)) % route.dp_size)[place]
+        case "explicit":
+            dp = _given_ranks(route.ranks, groups)
         case "round_robin":
             dp = _rank_within(group, np.arange(len(group))) % route.dp_size
         case _:
@@ -94,6 +105,25 @@ def lanes(route: Routing, groups: Groups, *, order: IntArray) -> Lanes:
             dp[order] = np.arange(len(order)) % route.dp_size
     domain = dp if route.local else np.zeros_like(dp)
     return Lanes(dp=dp, domain=domain, lane=domain * len(groups.ids) + group)
+
+
+def _given_ranks(ranks: Mapping[str, int] | tuple[int, ...], groups: Groups) -> IntArray:
+    """Ranks as the config gives them; every group or every request needs one."""
+    if isinstance(ranks, tuple):
+        if len(ranks) != len(groups.of_request):
+            raise ConfigError(
+                f"routing.ranks: {len(ranks)} ranks for {len(groups.of_request)} requests",
+                field="routing.ranks",
+                advice="give one rank a request in generation order, or a mapping from groups to ranks",
+            )
+        return np.asarray(ranks, dtype=np.int64)
+    unlike = next((name for name in (*groups.ids, *ranks) if name not in ranks or name not in groups.ids), None)
+    if unlike is not None:
+        what = "has no rank" if unlike in groups.ids else "is no group"
+        raise ConfigError(
+            f"routing.ranks: {unlike} {what}", field="routing.ranks", advice=f"groups: {', '.join(groups.ids[:8])}"
+        )
+    return np.asarray([ranks[name] for name in groups.ids], dtype=np.int64)[groups.of_request]
 
 
 def arrange(order: SendOrder, groups: Groups, *, input_len: IntArray, prefix_len: IntArray, key: int) -> IntArray:

@@ -154,6 +154,49 @@ def test_a_server_that_routes_by_arrival_follows_the_send_order() -> None:
     assert found.dp.tolist() == [0, 1, 1, 0]
 
 
+def test_sticky_groups_take_ranks_in_turn_as_they_first_come() -> None:
+    """Group c comes first and gets rank 0, then a, then b; each stays where it is."""
+    found = _lanes("cabcab", [5, 4, 3, 2, 1, 0], cache_scope="dp_local", dp_size=2, assignment="sticky")
+
+    assert found.dp.tolist() == [0, 1, 0, 0, 1, 0]
+    assert len(set(found.lane.tolist())) == 3
+
+
+@pytest.mark.parametrize("ranks", [{"a": 2, "b": 0}, (2, 0, 2, 0)])
+def test_explicit_ranks_are_those_that_are_given(ranks: Any) -> None:  # noqa: ANN401 - either form
+    """By group, or one a request in generation order; there are as many ranks as they name."""
+    found = _lanes("abab", [0, 1, 2, 3], cache_scope="dp_local", assignment="explicit", ranks=ranks)
+
+    assert found.dp.tolist() == found.domain.tolist() == [2, 0, 2, 0]
+    assert RoutingConfig(assignment="explicit", ranks=ranks).rank_count == 3
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [({"a": 1}, "b has no rank"), ({"a": 1, "b": 0, "c": 0}, "c is no group"), ((0, 1), "2 ranks for 4 requests")],
+)
+def test_explicit_ranks_that_do_not_fit_are_named(ranks: Any, words: str) -> None:  # noqa: ANN401 - either form
+    """A group without a rank, a name that is no group, another number of requests."""
+    with pytest.raises(ConfigError, match=words):
+        _lanes("abab", [0, 1, 2, 3], assignment="explicit", ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"assignment": "explicit"}, "belong together"),
+        ({"ranks": {"a": 0}}, "belong together"),
+        ({"assignment": "explicit", "ranks": {"a": 3}, "dp_size": 2}, "rank 3, but there are 2"),
+        ({"instances": ["http://a", "http://b"], "dp_size": 3}, "dp_size is 3, but 2 instances"),
+        ({"assignment": "sticky", "sticky_routing": False}, "contradicts sticky_routing"),
+    ],
+)
+def test_routing_keys_that_contradict_each_other_are_refused(config: dict[str, Any], words: str) -> None:
+    """The message has both."""
+    with pytest.raises(ValueError, match=words):
+        RoutingConfig.model_validate(config)
+
+
 def test_a_shared_cache_has_one_domain_whatever_the_ranks() -> None:
     """Ranks are planned, but a group is one lane."""
     found = _lanes("abab", [0, 1, 2, 3], cache_scope="global", dp_size=2, assignment="round_robin")
