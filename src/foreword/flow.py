@@ -280,9 +280,9 @@ def _design(config: DatasetConfig, tokenizer: LoadedTokenizer | None) -> Design:
     block_size, notes = _block_size(config)
     facts = Facts(block_size, PROFILES[config.engine].hit_rule)
     if tokenizer is not None:
-        from foreword.store.tokenizers import frame_for
+        from foreword.store.frames import frame_for
 
-        frame = frame_for(tokenizer, config.prompt_format)
+        frame = frame_for(tokenizer, config)
         facts = replace(facts, head_len=len(frame.head_ids), tail_len=len(frame.tail_ids))
     with about(Kind.PLANNING, config.dataset_id):
         planned = design(config, facts)

@@ -128,7 +128,9 @@ def test_an_extreme_config_has_a_sane_result(
 REFUSED_CONFIGS = {
     "unknown-key": ({"input_lenght": 3}, 2, "input_lenght", "did you mean input_length"),
     "unknown-key-below": ({"target": {"hit_ration": 0.5}}, 2, "target.hit_ration", "did you mean hit_ratio"),
-    "chat": ({"prompt_format": "chat"}, 2, "chat", "later release"),
+    "missing-chat-template": ({"prompt_format": "chat", "chat_template": "no.jinja"}, 2, "no.jinja", ".jinja file"),
+    "template-without-chat": ({"chat_template": "my.jinja"}, 2, "prompt_format: chat"),
+    "frame-for-ids": ({"prompt_format": "completions_ids", "frame": {"head_ids": [1]}}, 2, "frame"),
     "target-above-1": ({"target": {"hit_ratio": 1.5}}, 2, "target.hit_ratio", "1.5"),
     "no-requests": ({"request_count": 0}, 2, "request_count"),
     "too-long-for-the-model": ({"max_model_len": 100}, 2, "max_model_len 100"),

@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from foreword.store.corpora import load_corpus
-from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
-from foreword.terms import PromptFormat
+from foreword.store.tokenizers import LoadedTokenizer, load_tokenizer
 from foreword.workload.content import ContentOptions, prepare
 from foreword.workload.joints import ends_visibly
 from foreword.workload.vocabulary import read_lexicon
@@ -56,7 +55,7 @@ def _corpus(source: str) -> Corpus:
 
 def _check(tokenizer: LoadedTokenizer, corpus: Corpus, *, block_size: int, count: int) -> None:
     """Lengths, prefixes, ids and hits of a spread plan."""
-    frame = frame_for(tokenizer, PromptFormat.COMPLETIONS_TEXT)
+    frame = tokenizer.frame()
     plan = spread_plan(count, block_size=block_size, frame=frame, groups=8, seed=block_size)
     composer = prepare(tokenizer, corpus, plan=plan, options=ContentOptions(full_least=0, full_share=0))
 
@@ -166,7 +165,7 @@ def test_real_tokenizers_are_recognised(
     lexicon = read_lexicon(tokenizer)
 
     assert tokenizer.pieces().recognised
-    assert frame_for(tokenizer, PromptFormat.COMPLETIONS_TEXT).head_ids == head
+    assert tokenizer.frame().head_ids == head
     assert len(lexicon.words) > 9_000
     assert len(lexicon.starts) > 2_000
 

@@ -23,7 +23,7 @@ BLOCK_SIZES = (32, 128)
 KINDS = [
     (mode, language, prompt_format)
     for mode, language in (("progressive_prefix_fill", "en"), ("warmup", "zh"), ("compare", "mixed"))
-    for prompt_format in ("completions_text", "completions_ids")
+    for prompt_format in ("completions_text", "completions_ids", "chat")
 ]
 
 

@@ -194,7 +194,7 @@ HEADER = (
 def table_row(server: str, result: PassResult) -> str:
     """One line of the table that docs/accuracy.md holds."""
     case = result.case
-    prompts = {"completions_text": "text", "completions_ids": "token ids"}[case.prompt_format]
+    prompts = {"completions_text": "text", "completions_ids": "token ids", "chat": "chat"}[case.prompt_format]
     numbers = (result.requests, result.prompt_tokens, result.predicted_tokens, result.cached_tokens)
     cells = [
         server,

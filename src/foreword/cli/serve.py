@@ -28,6 +28,9 @@ def serve(  # noqa: PLR0913 - one parameter a flag
     *,
     config: Annotated[Path | None, Parameter(help="YAML file; flags win over it.")] = None,
     tokenizer: Tokenizer = None,
+    chat_template: Annotated[
+        str | None, Parameter(help="tokenizer for its own, or a template file; default tokenizer.")
+    ] = None,
     block_size: Annotated[int | None, Parameter(help="Tokens of a cache block; default 16.")] = None,
     capacity_blocks: Capacity = None,
     prefill_tokens_per_s: Prefill = None,
@@ -45,6 +48,7 @@ def serve(  # noqa: PLR0913 - one parameter a flag
 
     flags = {
         "tokenizer": tokenizer,
+        "chat_template": chat_template,
         "block_size": block_size,
         "capacity_blocks": capacity_blocks,
         "prefill_tokens_per_s": prefill_tokens_per_s,
@@ -79,6 +83,8 @@ def _config(path: Path | None, flags: dict[str, str | float]) -> ServerConfig:
     read = ServerConfig.from_document(None if path is None else read_yaml(path))
     if path is not None and read.tokenizer != "builtin" and not read.tokenizer.startswith("hub:"):
         read = read.model_copy(update={"tokenizer": str(path.parent / Path(read.tokenizer).expanduser())})
+    if path is not None and read.chat_template != "tokenizer":
+        read = read.model_copy(update={"chat_template": str(path.parent / Path(read.chat_template).expanduser())})
     given = {name: None if value == _UNLIMITED else value for name, value in flags.items()}
     return ServerConfig.from_document(read.model_dump() | given)
 

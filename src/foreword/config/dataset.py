@@ -26,6 +26,8 @@ from foreword.terms import (
 ROOT = "prefix_cache_dataset"
 DEFAULT_OUTPUT_TOKENS = 16
 DEFAULT_GROUP = "default"
+OWN_TEMPLATE = "tokenizer"
+"""Value of ``chat_template`` for the template that comes with the tokenizer."""
 _ALL_PERCENT = 100
 MOST_REQUESTS = 100_000_000
 MOST_GROUPS = 1_000_000
@@ -343,6 +345,15 @@ class PrivacyConfig(ConfigModel):
     save_prompts: bool = False
 
 
+class FrameConfig(ConfigModel):
+    """What the server puts around every prompt, as ``foreword probe`` found it; text only where it is known."""
+
+    head_ids: tuple[Natural, ...] = ()
+    tail_ids: tuple[Natural, ...] = ()
+    head_text: str | None = None
+    tail_text: str | None = None
+
+
 class DatasetConfig(ConfigModel):
     """One data set: its requests, its target and where it will be sent."""
 
@@ -363,6 +374,9 @@ class DatasetConfig(ConfigModel):
     validation: ValidationConfig = ValidationConfig()
     engine: Engine = Engine.GENERIC
     prompt_format: PromptFormat = PromptFormat.COMPLETIONS_TEXT
+    chat_template: Annotated[str, Field(min_length=1)] = OWN_TEMPLATE
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    frame: FrameConfig | None = None
     tokenizer: str = "builtin"
     model: str | None = None
     isolation: Literal["none", "salt", "reset", "nonce"] | None = None
@@ -385,7 +399,8 @@ class DatasetConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for problem in (_target_problem(self), _count_problem(self), _warmup_problem(self), _nonce_problem(self)):
+        for check in (_target_problem, _count_problem, _warmup_problem, _nonce_problem, _format_problem):
+            problem = check(self)
             if problem:
                 raise ValueError(problem)
         return self
@@ -453,6 +468,16 @@ def _nonce_problem(config: DatasetConfig) -> str:
         return "isolation nonce needs nonce, a word that no data set before had, such as a date and a number"
     if config.execution_mode is ExecutionMode.COMPARE:
         return "isolation nonce keeps one pass apart, but compare makes two; use salt or reset"
+    return ""
+
+
+def _format_problem(config: DatasetConfig) -> str:
+    """What is said about a template that prompts of this format never meet."""
+    if config.prompt_format is PromptFormat.COMPLETIONS_IDS and config.frame is not None:
+        return "frame: servers add nothing to completions_ids; remove it, or set another prompt_format"
+    given = config.chat_template != OWN_TEMPLATE or config.chat_template_kwargs
+    if config.prompt_format is not PromptFormat.CHAT and given:
+        return f"chat_template: {config.prompt_format} has no template; set prompt_format: chat"
     return ""
 
 

@@ -21,6 +21,8 @@ class ServerConfig(ConfigModel):
 
     tokenizer: str = "builtin"
     """``builtin``, a tokenizer file or folder, or ``hub:NAME@REV``."""
+    chat_template: Annotated[str, Field(min_length=1)] = "tokenizer"
+    """``tokenizer`` for its own (the built-in one where it has none), or a template file."""
     block_size: Count = 16
     """Tokens of a cache block."""
     capacity_blocks: Count | None = None

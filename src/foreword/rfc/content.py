@@ -26,7 +26,7 @@ from foreword.store.rows import DATA, MANIFEST, METADATA, REPORT, WARMUP
 from foreword.terms import Reason, Status, draw_key
 from foreword.workload.content import ContentOptions, ContentPlan, prepare
 from foreword.workload.suffix import Picking
-from foreword.workload.tokens import Frame
+from foreword.workload.tokens import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from foreword.config.dataset import DatasetConfig
     from foreword.rfc.types import BlockRegistry, CollisionDetectionConfig, RequestPlan, SuffixGenerationConfig
     from foreword.workload.content import ComposedPrompt, Composer, ProofLevel
-    from foreword.workload.tokens import TokenizerProtocol
+    from foreword.workload.tokens import Frame, TokenizerProtocol
 
-NO_FRAME = Frame()
 DEFAULT_OUTPUT = Path("outputs")
 
 

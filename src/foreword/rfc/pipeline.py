@@ -36,7 +36,8 @@ from foreword.rfc.runtime import DatasetManifest, PrefixCacheReport, report_of_r
 from foreword.rfc.types import BlockRegistry, DataSourceConfig, RequestPlan
 from foreword.run.spec import RunSpec
 from foreword.simulate.design import content_key
-from foreword.store.tokenizers import frame_for, load_tokenizer
+from foreword.store.frames import frame_for
+from foreword.store.tokenizers import load_tokenizer
 from foreword.terms import CacheScope, ExecutionMode, PromptFormat, draw_key, request_id
 from foreword.workload import order as ordering
 from foreword.workload.content import ContentOptions
@@ -383,7 +384,7 @@ def ends_of(config: DatasetConfig) -> Ends:
 def _frame(config: DatasetConfig | None) -> Frame:
     if config is None or config.prompt_format is PromptFormat.COMPLETIONS_IDS:
         return Frame()
-    return frame_for(load_tokenizer(config.tokenizer), config.prompt_format)
+    return frame_for(load_tokenizer(config.tokenizer), config)
 
 
 def _ordering(request_order: OrderConfig, config: DatasetConfig | None) -> tuple[ordering.SendOrder, int]:
@@ -408,7 +409,7 @@ def _composer(
         separator=suffix.separator, max_retries=collisions.max_retries, on_conflict=collisions.on_conflict
     )
     tokenizer = load_tokenizer("builtin" if config is None else config.tokenizer)
-    composing = DEFAULT_COMPOSING if config is None else _composing(config, frame_for(tokenizer, config.prompt_format))
+    composing = DEFAULT_COMPOSING if config is None else _composing(config, frame_for(tokenizer, config))
     return composer_of(groups, source, tokenizer, composing=composing, options=options)
 
 

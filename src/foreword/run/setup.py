@@ -134,7 +134,7 @@ def _sending(planned: Planned, facts: ServerFacts, *, origin_ns: int) -> Sending
         prompt_format=manifest.prompt_format,
         model=facts.model,
         headers=authorization(spec),
-        extra={"ignore_eos": True} if facts.detection.profile.ignore_eos else {},
+        extra=_extra(manifest, ignores_eos=facts.detection.profile.ignore_eos),
         secrets=tuple(secret for secret in (spec.api_key, spec.salt) if secret),
         origin_ns=origin_ns,
         save_prompts=manifest.save_prompts,
@@ -147,6 +147,13 @@ def _wanted_isolation(planned: Planned) -> Isolation | None:
     if spec.isolation is None and manifest.isolation and planned.mode is not ExecutionMode.HOT:
         return Isolation(manifest.isolation)
     return spec.isolation
+
+
+def _extra(manifest: RunManifest, *, ignores_eos: bool) -> dict[str, object]:
+    """Fields of every request beside the prompt and the length of its answer."""
+    arguments = (manifest.raw.get("config") or {}).get("chat_template_kwargs")
+    chat = {"chat_template_kwargs": arguments} if arguments else {}
+    return {"ignore_eos": True, **chat} if ignores_eos else chat
 
 
 def authorization(spec: RunSpec) -> dict[str, str]:

@@ -7,11 +7,13 @@ import json
 import os
 import time
 from array import array
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from foreword._version import __version__
+from foreword.errors import TokenizerError
 from foreword.server import openai
 from foreword.server.answers import Answer, Served
 from foreword.server.engine import Engine, Service, job_of
@@ -20,6 +22,7 @@ from foreword.server.openai import ChatBody, CompletionBody, RefusedRequest, Tok
 from foreword.server.text import TextEncoder
 from foreword.server.ticker import Ticker
 from foreword.server.words import choose_words
+from foreword.store.templates import served_template
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -59,6 +62,7 @@ class Api:
 
     def __init__(self, config: ServerConfig, tokenizer: Tokenizer) -> None:
         self._config = config
+        self._template = served_template(config.chat_template, tokenizer=config.tokenizer)
         self._engine = Engine(service_of(config))
         self._ticker = Ticker(self._engine)
         self._encoder = TextEncoder(tokenizer)
@@ -113,12 +117,12 @@ class Api:
         return await self._answer(request, body, [self._serve(one, body, arrival_ns) for one in ids])
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        """``POST /v1/chat/completions``; the template is ``openai.render_chat``."""
+        """``POST /v1/chat/completions``, through the chat template."""
         arrival_ns = self._ticker.clock()
         body = openai.parse(await request.read(), ChatBody)
         openai.check_common(body, served_model=self._config.model)
         _check_rank(request)
-        text = openai.render_chat(body.messages, add_generation_prompt=body.add_generation_prompt)
+        text = self._rendered(body.messages, body)
         (ids,) = await self._encoder.encode([text], add_special_tokens=body.add_special_tokens)
         return await self._answer(request, body, [self._serve(ids, body, arrival_ns)])
 
@@ -130,12 +134,24 @@ class Api:
             case str(text), None:
                 add_special_tokens = body.add_special_tokens is not False
             case None, list(messages):
-                text = openai.render_chat(messages, add_generation_prompt=body.add_generation_prompt)
+                text = self._rendered(messages, body)
                 add_special_tokens = body.add_special_tokens is True
             case _:
                 raise RefusedRequest("give either prompt or messages", field="prompt")
         (ids,) = await self._encoder.encode([text], add_special_tokens=add_special_tokens)
         return _json({"count": len(ids), "max_model_len": self._max_model_len, "tokens": ids, "token_strs": None})
+
+    def _rendered(self, messages: list[openai.Message], body: ChatBody | TokenizeBody) -> str:
+        """The text of a chat; what the template refuses is a bad request."""
+        try:
+            return self._template.render(
+                openai.plain_messages(messages),
+                now=datetime.now().astimezone(),
+                add_generation_prompt=body.add_generation_prompt,
+                arguments=body.chat_template_kwargs,
+            )
+        except TokenizerError as failure:
+            raise RefusedRequest(failure.message, field="messages") from None
 
     async def models(self, _request: web.Request) -> web.StreamResponse:
         """``GET /v1/models``: the one model."""

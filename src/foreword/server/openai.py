@@ -74,6 +74,7 @@ class ChatBody(_Common, frozen=True, kw_only=True):
     max_completion_tokens: int | None = None
     add_special_tokens: bool = False
     add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +85,7 @@ class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[Message] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 Body = TypeVar("Body", CompletionBody, ChatBody, TokenizeBody)
@@ -164,15 +166,11 @@ def check_ids(ids: Sequence[int], *, vocabulary_size: int) -> None:
             )
 
 
-def render_chat(messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
-    """The built-in chat template, plain text: ``<|role|>``, a newline, the content and a newline for each message.
-
-    The generation prompt is ``<|assistant|>`` and a newline. Two chats share a prefix as far as these texts do.
-    """
+def plain_messages(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Messages as a chat template takes them: role and text."""
     if not messages:
         raise RefusedRequest("messages is empty", field="messages")
-    turns = [f"<|{message.role}|>\n{_content_text(message)}\n" for message in messages]
-    return "".join([*turns, "<|assistant|>\n"] if add_generation_prompt else turns)
+    return [{"role": message.role, "content": _content_text(message)} for message in messages]
 
 
 def _content_text(message: Message) -> str:

@@ -216,7 +216,8 @@ def config_document(config: DatasetConfig) -> dict[str, Any]:
     document = config.model_dump(mode="json", exclude={"execution": {"url", "metrics_url"}})
     document["routing"] |= {"instances": [], "dp_size": config.routing.rank_count}
     if config.privacy.mask_paths:
-        document["tokenizer"] = _base_name(config.tokenizer)
+        for name in ("tokenizer", "chat_template"):
+            document[name] = _base_name(document[name])
         for part in ("prefix", "suffix"):
             document[part]["path"] = _base_name(document[part]["path"])
     return document

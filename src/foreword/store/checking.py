@@ -34,6 +34,7 @@ from foreword.simulate.verdict import percent
 from foreword.store.collisions import Recount
 from foreword.store.configs import NO_FILE, with_sources
 from foreword.store.encoding import Encoder
+from foreword.store.frames import with_stated_frame
 from foreword.store.reading import digest_problems, read_columns, read_data, read_manifest, read_rows, read_warmup
 from foreword.store.rows import DATA, MANIFEST, METADATA, REPORT, WARMUP, DataRow, WarmupRow, read_document
 from foreword.store.workshop import WARMUP_OUTPUT_TOKENS, Order, Workshop, open_workshop, unit_rule
@@ -178,7 +179,7 @@ def check_dataset(
     check = Check(str(manifest.get("dataset_id")))
     check.problems += digest_problems(dataset, manifest)
     encoder = Encoder.of(manifest, tokenizer)
-    check.problems += encoder.problems(manifest)
+    check.problems += encoder.problems(manifest, tokenizer)
     planned = _replan(check, manifest, layout, encoder)
     truth = _held_to_plan(check, dataset, manifest, planned) if planned else _held_to_itself(check, dataset, manifest)
     check.input_tokens = int(truth.input_len.sum())
@@ -200,7 +201,9 @@ def _replan(check: Check, manifest: dict[str, Any], layout: Layout, encoder: Enc
     try:
         config = DatasetConfig.parse(manifest.get("config") or {}, root=ROOT)
         size = config.block_size if isinstance(config.block_size, int) else layout.block_size
-        return design(config, Facts(size, PROFILES[config.engine].hit_rule, len(encoder.head), len(encoder.tail)))
+        return design(
+            config, Facts(size, PROFILES[config.engine].hit_rule, encoder.frame.head_len, encoder.frame.tail_len)
+        )
     except ForewordError as failure:
         check.problems.append(Problem(MANIFEST, "config", failure.message))
         check.not_recomposed_because = "its config is damaged"
@@ -275,6 +278,7 @@ def _maker(
     tokenizer, corpus = sources
     try:
         config = with_sources(planned.config, tokenizer=tokenizer, corpus=corpus)
+        config = with_stated_frame(config, manifest.get("template"))
         workshop = open_workshop(Order(config, planned.facts, "none"))
     except ForewordError as failure:
         check.not_recomposed_because = failure.message

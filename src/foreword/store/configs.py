@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from foreword.config.dataset import ROOT, DatasetConfig
+from foreword.config.dataset import OWN_TEMPLATE, ROOT, DatasetConfig
 from foreword.errors import ConfigError
 from foreword.store.columns import read_column
 
@@ -136,7 +136,11 @@ def _with_files(config: DatasetConfig, folder: Path) -> DatasetConfig:
     tokenizer = config.tokenizer
     if tokenizer != "builtin" and not tokenizer.startswith("hub:"):
         tokenizer = str(_absolute(tokenizer, folder))
-    return config.model_copy(update={**lengths, "prefix": prefix, "suffix": suffix, "tokenizer": tokenizer})
+    template = config.chat_template
+    if template != OWN_TEMPLATE:
+        template = str(_absolute(template, folder))
+    changed = {"prefix": prefix, "suffix": suffix, "tokenizer": tokenizer, "chat_template": template}
+    return config.model_copy(update={**lengths, **changed})
 
 
 def _absolute(path: str | None, folder: Path) -> str | None:

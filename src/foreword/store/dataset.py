@@ -125,7 +125,7 @@ def write_dataset(
     }
     report = validation_document(design, checks)
     files |= {REPORT: write_json(folder / REPORT, report)}
-    described = {name: first.facts[name] for name in ("tokenizer", "corpus", "content", "masters")}
+    described = {name: first.facts[name] for name in ("tokenizer", "template", "corpus", "content", "masters")}
     parts_of_manifest = {**described, **checks, "files": files}
     manifest = manifest_document(design, parts_of_manifest)
     write_json(folder / MANIFEST, manifest)

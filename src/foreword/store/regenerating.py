@@ -11,6 +11,7 @@ from foreword.config.dataset import ROOT, DatasetConfig
 from foreword.errors import ConfigError, DataError
 from foreword.store.configs import NO_FILE, with_sources
 from foreword.store.decoding import read_object
+from foreword.store.frames import with_stated_frame
 from foreword.store.reading import digest_problems
 from foreword.store.rows import DATA, MANIFEST, ZSTD
 
@@ -86,7 +87,7 @@ def read_recipe(path: Path, *, tokenizer: str | None, corpus: Path | None) -> Re
             advice="give it with --corpus",
         )
     return Recipe(
-        config=with_sources(config, tokenizer=tokenizer, corpus=corpus),
+        config=with_stated_frame(with_sources(config, tokenizer=tokenizer, corpus=corpus), manifest.get("template")),
         full_proof=(manifest.get("reencode") or {}).get("level") == "full",
         compress=f"{DATA}{ZSTD}" in (manifest.get("files") or {}),
         made_by=str(manifest.get("generator_version")),

@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
-from foreword.errors import ConfigError, TokenizerError
+from foreword.errors import TokenizerError
 from foreword.store.vocabularies import keeps_ascii, read_vocabulary
-from foreword.terms import PromptFormat
 from foreword.workload.tokens import Family, Frame
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 BUILTIN = "builtin"
 FILE_NAME = "tokenizer.json"
+HUB = "hub:"
 
-_HUB = "hub:"
 _PANIC = "PanicException"
 """What the library raises, outside ``Exception``, for some broken models."""
 
@@ -35,26 +34,12 @@ def load_tokenizer(spec: str) -> LoadedTokenizer:
     """The tokenizer that ``builtin``, a path, or ``hub:NAME@REV`` names; TokenizerError where there is none."""
     if spec == BUILTIN:
         return _from_bytes(BUILTIN, (files("foreword") / "data" / FILE_NAME).read_bytes())
-    if spec.startswith(_HUB):
-        return _from_file(spec, _downloaded(spec))
+    if spec.startswith(HUB):
+        path = downloaded(spec, FILE_NAME)
+        return _from_file(spec, path or Path())
     path = Path(spec).expanduser()
     path = path / FILE_NAME if path.is_dir() else path
     return _from_file(path.parent.name if path.name == FILE_NAME else path.stem, path)
-
-
-def frame_for(tokenizer: LoadedTokenizer, prompt_format: PromptFormat) -> Frame:
-    """Ids that a server adds to a prompt sent in this format."""
-    match prompt_format:
-        case PromptFormat.COMPLETIONS_IDS:
-            return Frame()
-        case PromptFormat.COMPLETIONS_TEXT:
-            return tokenizer.frame()
-        case PromptFormat.CHAT:
-            raise ConfigError(
-                "prompt_format: chat comes with a later release",
-                advice="use completions_text or completions_ids",
-                field="prompt_format",
-            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +142,9 @@ def _no_tokenizer(name: str, error: BaseException) -> TokenizerError:
     )
 
 
-def _downloaded(spec: str) -> Path:
-    name, _, revision = spec.removeprefix(_HUB).partition("@")
+def downloaded(spec: str, file_name: str, *, optional: bool = False) -> Path | None:
+    """A file of a revision on the hub; ``None`` where the revision lacks an ``optional`` one."""
+    name, _, revision = spec.removeprefix(HUB).partition("@")
     if not name or not revision:
         raise TokenizerError(
             f"{spec} names no revision",
@@ -167,15 +153,17 @@ def _downloaded(spec: str) -> Path:
         )
     try:
         from huggingface_hub import hf_hub_download  # noqa: PLC0415 - the extra may be absent
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415 - the same
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError  # noqa: PLC0415 - the same
     except ImportError as error:
         raise TokenizerError(
             f"{spec} needs the extra hub", advice="pip install 'foreword[hub]', or give a path", field="tokenizer"
         ) from error
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     try:
-        return Path(hf_hub_download(name, FILE_NAME, revision=revision))
-    except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        return Path(hf_hub_download(name, file_name, revision=revision))
+    except (OSError, ValueError, HfHubHTTPError, EntryNotFoundError) as error:
+        if optional:
+            return None
         raise TokenizerError(
             f"cannot fetch {spec}: {str(error).splitlines()[0]}",
             advice="give the path of a tokenizer.json instead",

@@ -16,7 +16,8 @@ from foreword.simulate.design import Design, Facts, content_key, design
 from foreword.simulate.documents import request_rows
 from foreword.simulate.validate import fingerprint
 from foreword.store.corpora import load_corpus, stories_for
-from foreword.store.tokenizers import LoadedTokenizer, frame_for, load_tokenizer
+from foreword.store.frames import framing_for
+from foreword.store.tokenizers import LoadedTokenizer, load_tokenizer
 from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key, request_id
 from foreword.workload.collisions import longest_common_prefix, sampled_windows
 from foreword.workload.content import CHUNK, ContentOptions, ContentPlan, ProofLevel, prepare
@@ -200,7 +201,8 @@ def open_workshop(order: Order) -> Workshop:
     config, facts = order.config, order.facts
     planned = design(config, facts)
     tokenizer = load_tokenizer(config.tokenizer)
-    frame = frame_for(tokenizer, config.prompt_format)
+    framing = framing_for(tokenizer, config)
+    frame = framing.frame
     suffix, prefix = _corpora(planned)
     plan = ContentPlan(
         group=planned.groups.of_request,
@@ -231,7 +233,7 @@ def open_workshop(order: Order) -> Workshop:
         for id_, group in zip(planned.groups.ids, planned.by_group, strict=True)
     )
     chains = tuple(block_keys(master, facts.block_size, parent=root_key()) for master in masters)
-    described = _facts(tokenizer, suffix, prefix, composer)
+    described = {**_facts(tokenizer, suffix, prefix, composer), "template": framing.document}
     rule = unit_rule(config, facts.block_size)
     return Workshop(planned, composer, tokenizer, head, tail, masters, chains, rule, described)
 

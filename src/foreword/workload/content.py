@@ -152,6 +152,7 @@ def _need(plan: ContentPlan) -> Need:
         requests_at_root=int((plan.prefix_len <= head).sum()),
         layout=layout,
         as_ids=plan.as_ids,
+        frame=plan.frame,
         by_first_token=plan.token_granular or min(plan.block_size, plan.minimum_non_shared - plan.frame.tail_len) <= 1,
     )
 
@@ -179,7 +180,9 @@ class Composer:
         self._rank = ranks(self._parents(plan.group, plan.prefix_len))
         self._place_of = {int(token): place for place, token in enumerate(materials.words.ids)}
         self._full = self._chosen_for_full()
-        self._prover = Prover(materials)
+        self._prover = Prover(materials, plan.frame)
+        open_tail = plan.frame.open_tail(materials.tokenizer.pieces().reserved)
+        self._closing_words = int(open_tail and not plan.as_ids)
 
     @property
     def masters(self) -> Mapping[str, Master]:
@@ -357,9 +360,12 @@ class Composer:
         return [tuple(row) if room >= least else () for row, room in zip(table.tolist(), rooms.tolist(), strict=True)]
 
     def _endings(self, jobs: _Jobs, shared: IntArray, rooms: IntArray, retry: int) -> list[Ending]:
-        """Samples where a separator and some text fit, else words; other samples from the second retry on."""
-        materials = self._materials
-        separator = len(materials.separator_ids)
+        """Samples where a separator and some text fit, else words; other samples from the second retry on.
+
+        Before a tail that is text itself a word is the last, which keeps its id there.
+        """
+        materials, last = self._materials, self._closing_words
+        separator = len(materials.separator_ids) + last
         endings = [Ending([], NO_SAMPLE, 0, room) for room in rooms.tolist()]
         rows = np.flatnonzero(rooms >= separator + SHORTEST_TEXT).tolist() if len(materials.units) else []
         by_pool: dict[int, tuple[SuffixPool, list[int]]] = {}
@@ -376,7 +382,7 @@ class Composer:
             )
             for row, ending in zip(own, found, strict=True):
                 if ending.end != NO_SAMPLE:
-                    endings[row] = ending
+                    endings[row] = ending._replace(fillers=ending.fillers + last)
         return endings
 
     def _spelled(self, jobs: _Jobs, shared: IntArray, free: IntArray, retry: int) -> list[list[int]]:

@@ -14,10 +14,12 @@ from foreword.workload.joints import CutTester, Separator, check_words, read_sep
 from foreword.workload.masters import Layout, MasterBuilder, MasterSource
 from foreword.workload.materials import Materials
 from foreword.workload.suffix import suffix_pool
-from foreword.workload.tokens import Family
+from foreword.workload.tokens import NO_FRAME, Family
 from foreword.workload.units import UNSAFE, no_units, places_of, read_id_units, read_units, too_small
 from foreword.workload.vocabulary import (
     FEWEST_WORDS,
+    NEXT_WORD,
+    SENTINEL,
     Lexicon,
     Words,
     id_lexicon,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from foreword.terms import IntArray
     from foreword.workload.masters import Master
     from foreword.workload.suffix import Picking, SuffixPool
-    from foreword.workload.tokens import TokenizerProtocol, Vocabulary
+    from foreword.workload.tokens import Frame, TokenizerProtocol, Vocabulary
     from foreword.workload.units import Corpus, Units
 
 _ENOUGH_WORDS = 1_024
@@ -55,6 +57,7 @@ class Need:
     layout: Layout
     as_ids: bool
     by_first_token: bool
+    frame: Frame = NO_FRAME
 
     @property
     def root_tokens(self) -> int:
@@ -83,7 +86,9 @@ def gather(tokenizer: TokenizerProtocol, text: Text, *, need: Need) -> Materials
     read = _id_separator if need.as_ids else read_separator
     between = read(tokenizer, text.separator)
     if not need.as_ids:
-        lexicon = _plainest(_beside(tokenizer, between, lexicon), tokenizer.pieces(), need)
+        lexicon = _plainest(
+            _in_frame(tokenizer, need.frame, _beside(tokenizer, between, lexicon)), tokenizer.pieces(), need
+        )
     units = _units(tokenizer, text.suffix, between, need)
     prefix_units = units if text.same else _units(tokenizer, text.prefix, between, need)
     named, allowed = _chosen(text, units, prefix_units)
@@ -213,6 +218,22 @@ def _plainest(lexicon: Lexicon, vocabulary: Vocabulary, need: Need) -> Lexicon:
     if free < max(len(need.shared_tokens), FEWEST_WORDS) or free * len(words) < 2 * need.requests:
         starts = lexicon.starts
     return Lexicon(words, starts, lexicon.unsafe)
+
+
+def _in_frame(tokenizer: TokenizerProtocol, frame: Frame, lexicon: Lexicon) -> Lexicon:
+    """Start words that keep their ids behind the head, and words that keep theirs before the tail."""
+    if not frame.in_text:
+        return lexicon
+    before, word = tokenizer.encode(SENTINEL), tokenizer.encode(SENTINEL + NEXT_WORD)[-1]
+    starts, words = lexicon.starts, lexicon.words
+    first = tokenizer.encode_batch([frame.around(text.decode() + NEXT_WORD) for text in starts.texts])
+    good = [place for place, ids in enumerate(first) if ids == frame.ids_around([int(starts.ids[place]), word])]
+    starts = starts.only(good)
+    if frame.open_tail(tokenizer.pieces().reserved):
+        last = tokenizer.encode_batch([frame.around(SENTINEL + text.decode()) for text in words.texts])
+        good = [place for place, ids in enumerate(last) if ids == frame.ids_around([*before, int(words.ids[place])])]
+        words = words.only(good)
+    return Lexicon(words, starts, lexicon.unsafe + len(lexicon.words) - len(words))
 
 
 def _kept(tokenizer: TokenizerProtocol, separator: Separator, words: Words) -> Words:

@@ -13,12 +13,14 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foreword.workload.suffix import NO_SAMPLE
+from foreword.workload.tokens import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foreword.terms import BoolArray, IntArray
     from foreword.workload.materials import Draft, Materials
+    from foreword.workload.tokens import Frame
 
 _JOINT = re.compile(rb"(?<=[!-~]) (?=[A-Za-z])")
 _LINE = re.compile(rb"\n(?=[^\s/])")
@@ -53,8 +55,9 @@ class _Window(NamedTuple):
 class Prover:
     """Checks drafts against the tokenizer; keeps where windows begin."""
 
-    def __init__(self, materials: Materials) -> None:
+    def __init__(self, materials: Materials, frame: Frame = NO_FRAME) -> None:
         self._materials = materials
+        self._frame = frame if frame.in_text else NO_FRAME
         self._openings: dict[tuple[int, int], tuple[int, str, list[int]]] = {}
         self._heads: dict[int, tuple[str, list[int]]] = {}
 
@@ -77,12 +80,15 @@ class Prover:
         return sorted(wrong), ProofCounts(windows=len(windows), full=len(whole), wrong=len(wrong))
 
     def encoded(self, escaped: bytes) -> list[int]:
-        """Ids of a prompt as it is written."""
-        return self._materials.tokenizer.encode(unescaped(escaped))
+        """Ids of a prompt's content as it is written."""
+        ids = self._materials.tokenizer.encode(self._frame.around(unescaped(escaped)))
+        return ids[self._frame.head_len : len(ids) - self._frame.tail_len]
 
     def _wrong_in_full(self, rows: Sequence[int], prompts: Sequence[tuple[bytes, IntArray]]) -> set[int]:
-        encoded = self._materials.tokenizer.encode_batch([unescaped(prompts[row][0]) for row in rows])
-        return {row for row, ids in zip(rows, encoded, strict=True) if ids != prompts[row][1].tolist()}
+        frame = self._frame
+        encoded = self._materials.tokenizer.encode_batch([frame.around(unescaped(prompts[row][0])) for row in rows])
+        wanted = (frame.ids_around(prompts[row][1].tolist()) for row in rows)
+        return {row for row, ids, known in zip(rows, encoded, wanted, strict=True) if ids != known}
 
     def _windows(self, row: int, draft: Draft) -> list[_Window]:
         materials = self._materials
@@ -107,19 +113,23 @@ class Prover:
         filler_text = b"".join(materials.words.texts[place] for place in draft.fillers).decode()
         filler_ids = materials.words.ids[draft.fillers].tolist()
         if ending.end == NO_SAMPLE:
-            return [_Window(window.row, window.text + filler_text, window.ids + filler_ids)]
+            return [self._ended(window.row, window.text + filler_text, window.ids + filler_ids)]
         opening = window.text + materials.separator.left
         opened = window.ids + materials.separator_ids.tolist()
         raw, ids = materials.cut_end(ending)
         end = _Window(window.row, raw.decode() + filler_text, ids.tolist() + filler_ids)
         if not ending.units:
-            return [_Window(window.row, opening + end.text, opened + end.ids)]
+            return [self._ended(window.row, opening + end.text, opened + end.ids)]
         head, head_ids = self._head(ending.units[0])
         windows = [_Window(window.row, opening + head, opened + head_ids)]
         if draft.fillers or ending.cut < len(materials.units.end_ids[ending.end]):
             context = materials.separator
-            windows.append(_Window(window.row, context.opening + end.text, [*context.before, *end.ids]))
+            windows.append(self._ended(window.row, context.opening + end.text, [*context.before, *end.ids]))
         return windows
+
+    def _ended(self, row: int, text: str, ids: list[int]) -> _Window:
+        """A window that reaches the end of the prompt, with what the frame puts there."""
+        return _Window(row, text + self._frame.tail_text, [*ids, *self._frame.tail_ids])
 
     def _opening(self, group: int, cut: int) -> tuple[int, str, list[int]]:
         """Where the window of a cut begins in the master: token, sentinel text, sentinel ids."""
@@ -129,7 +139,7 @@ class Prover:
 
     def _find_opening(self, group: int, cut: int) -> tuple[int, str, list[int]]:
         if cut <= _FEWEST_TOKENS:
-            return 0, "", []
+            return 0, self._frame.head_text, list(self._frame.head_ids)
         master = self._materials.masters[group]
         stops = master.stops.tolist()
         limit = stops[cut - _FEWEST_TOKENS - 1]
@@ -138,7 +148,7 @@ class Prover:
         for place, sentinel in sorted(places, reverse=True):
             if place in stops:
                 return stops.index(place) + 1, sentinel, self._materials.tokenizer.encode(sentinel)
-        return 0, "", []
+        return 0, self._frame.head_text, list(self._frame.head_ids)
 
     def _head(self, unit: int) -> tuple[str, list[int]]:
         """The unit up to its first word joint, or to its end with what follows it."""

@@ -86,10 +86,16 @@ class TokenizerProtocol(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Ids that the engine puts before and after the content (BOS, a chat template)."""
+    """What the engine puts before and after the content (BOS, a chat template).
+
+    ``head_text`` and ``tail_text`` stand beside the content in one text that is encoded as a whole; they are empty
+    where the engine adds ids to those of the content.
+    """
 
     head_ids: tuple[int, ...] = ()
     tail_ids: tuple[int, ...] = ()
+    head_text: str = ""
+    tail_text: str = ""
 
     @property
     def head_len(self) -> int:
@@ -100,3 +106,24 @@ class Frame:
     def tail_len(self) -> int:
         """Tokens after the content."""
         return len(self.tail_ids)
+
+    @property
+    def in_text(self) -> bool:
+        """Whether content and frame are one text."""
+        return bool(self.head_text or self.tail_text)
+
+    def ids_around(self, ids: Sequence[int]) -> list[int]:
+        """Ids of a prompt as the engine sees it."""
+        return [*self.head_ids, *ids, *self.tail_ids]
+
+    def around(self, text: str) -> str:
+        """The content as the engine encodes it."""
+        return f"{self.head_text}{text}{self.tail_text}"
+
+    def open_tail(self, reserved: Sequence[str]) -> bool:
+        """Whether text follows the content directly: no added token, of which ``reserved`` are the texts."""
+        return bool(self.tail_text) and not self.tail_text.startswith(tuple(reserved))
+
+
+NO_FRAME = Frame()
+"""What stands around prompts that are ids."""

@@ -13,8 +13,8 @@ from foreword.server.openai import (
     check_ids,
     error_body,
     parse,
+    plain_messages,
     prompts_of,
-    render_chat,
     usage_of,
 )
 
@@ -50,12 +50,16 @@ def test_ids_up_to_the_last_one_are_accepted() -> None:
             check_ids(ids, vocabulary_size=10)
 
 
-def test_the_template_is_plain_text() -> None:
-    """Role, content, newline; the assistant's head only when asked for; no content is empty."""
+def test_messages_are_roles_and_texts() -> None:
+    """Templates take plain values; no content is empty, and a chat without messages is refused."""
     messages = [Message("system", "Be brief."), Message("tool", None)]
 
-    assert render_chat(messages) == "<|system|>\nBe brief.\n<|tool|>\n\n<|assistant|>\n"
-    assert render_chat(messages, add_generation_prompt=False) == "<|system|>\nBe brief.\n<|tool|>\n\n"
+    assert plain_messages(messages) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "tool", "content": ""},
+    ]
+    with pytest.raises(RefusedRequest, match="empty"):
+        plain_messages([])
 
 
 def test_a_zero_is_reported() -> None:

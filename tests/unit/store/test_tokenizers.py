@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from foreword.errors import ConfigError, TokenizerError
-from foreword.store.tokenizers import frame_for, load_tokenizer
-from foreword.terms import PromptFormat
+from foreword.errors import TokenizerError
+from foreword.store.tokenizers import load_tokenizer
 from foreword.workload.tokens import Family, Frame
 from tests.support.content import builtin_tokenizer
 from tests.support.small_tokenizers import NAMES, small_tokenizer
@@ -94,20 +93,12 @@ def test_the_frame_of_text_is_what_the_post_processor_adds(name: str, expected: 
     """Head and tail as an engine with special tokens on has them."""
     tokenizer = small_tokenizer(name)
 
-    assert frame_for(tokenizer, PromptFormat.COMPLETIONS_TEXT) == expected
+    assert tokenizer.frame() == expected
     assert tokenizer.engine.encode("Some text").ids == [
         *expected.head_ids,
         *tokenizer.encode("Some text"),
         *expected.tail_ids,
     ]
-
-
-def test_prompts_of_ids_have_no_frame_and_chat_is_refused() -> None:
-    """Engines send ids on as they are; chat templates come later."""
-    assert frame_for(small_tokenizer("sentencepiece"), PromptFormat.COMPLETIONS_IDS) == Frame()
-    with pytest.raises(ConfigError, match="chat") as caught:
-        frame_for(builtin_tokenizer(), PromptFormat.CHAT)
-    assert caught.value.field == "prompt_format"
 
 
 @pytest.mark.parametrize("name", ["builtin", *NAMES])
