@@ -49,8 +49,7 @@ def test_the_page_of_a_config_names_every_key_and_choice(model: type[BaseModel],
     """No key, and no value that a key can take, is left out of the page about a config."""
     schema: Mapping[str, object] = model.model_json_schema()
 
-    # Chat prompts are refused in this release, and are documented when they work.
-    assert keys_and_choices(dict(schema)) - quoted_words(page) - {"chat"} == set()
+    assert keys_and_choices(dict(schema)) - quoted_words(page) == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

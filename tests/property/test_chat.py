@@ -48,7 +48,7 @@ def _check(
     tokenizer: LoadedTokenizer, template: ChatTemplate, corpus: Corpus, *, block_size: int, minimum: int, seed: int
 ) -> None:
     """Rendered and encoded, every prompt has its length, its prefix, and the hits of the plan."""
-    frame = chat_frame(tokenizer, template, {})
+    frame = chat_frame(tokenizer, template, arguments={})
     longest = max(400, 2 * block_size + 200)
     plan = spread_plan(40, block_size=block_size, frame=frame, lengths=(40, longest), minimum=minimum, seed=seed)
     composer = prepare(tokenizer, corpus, plan=plan, options=ContentOptions(full_least=0, full_share=0))

@@ -346,7 +346,7 @@ class PrivacyConfig(ConfigModel):
 
 
 class FrameConfig(ConfigModel):
-    """What the server puts around every prompt, as ``foreword probe`` found it; text only where it is known."""
+    """What the server puts around every prompt, as it was probed; text only where it is known."""
 
     head_ids: tuple[Natural, ...] = ()
     tail_ids: tuple[Natural, ...] = ()

@@ -72,7 +72,7 @@ class Encoder:
             return
         if own.sha256 != stated.get("sha256"):
             yield Problem(MANIFEST, "template.sha256", f"is not that of {own.name}")
-        found = chat_frame(tokenizer, own, config.get("chat_template_kwargs") or {})
+        found = chat_frame(tokenizer, own, arguments=config.get("chat_template_kwargs") or {})
         if (found.head_ids, found.tail_ids) != (self.frame.head_ids, self.frame.tail_ids):
             yield Problem(MANIFEST, "template", f"is not what {own.name} puts around a message")
 

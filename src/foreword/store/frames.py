@@ -58,17 +58,17 @@ def framing_for(tokenizer: LoadedTokenizer, config: DatasetConfig) -> Framing:
     if config.prompt_format is PromptFormat.COMPLETIONS_TEXT:
         return Framing(tokenizer.frame())
     template = load_template(config.chat_template, tokenizer=config.tokenizer)
-    frame = chat_frame(tokenizer, template, config.chat_template_kwargs)
+    frame = chat_frame(tokenizer, template, arguments=config.chat_template_kwargs)
     return Framing(frame, template.name, template.sha256)
 
 
-def chat_frame(tokenizer: LoadedTokenizer, template: ChatTemplate, arguments: Mapping[str, Any]) -> Frame:
+def chat_frame(tokenizer: LoadedTokenizer, template: ChatTemplate, *, arguments: Mapping[str, Any]) -> Frame:
     """What a template puts around the one message of a user; ConfigError where it writes the date (case 33)."""
     before, after = _sides(template, arguments, A_DAY)
     later = _sides(template, arguments, ANOTHER_DAY)
     if later != (before, after):
         raise _dated(tokenizer, before + after, "".join(later))
-    return frame_of_text(tokenizer, before, after)
+    return frame_of_text(tokenizer, before, after=after)
 
 
 def _sides(template: ChatTemplate, arguments: Mapping[str, Any], now: datetime) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def stated_frame(tokenizer: LoadedTokenizer, stated: FrameConfig) -> Frame:
     known = stated.head_text is not None or stated.tail_text is not None
     before, after = (stated.head_text or "", stated.tail_text or "") if known else decoded
     try:
-        frame = frame_of_text(tokenizer, before, after)
+        frame = frame_of_text(tokenizer, before, after=after)
     except TokenizerError:
         frame = Frame()
     if (frame.head_ids, frame.tail_ids) == ids:

@@ -37,7 +37,7 @@ def _around(rendered: str, content: str) -> tuple[str, str]:
     return before, after
 
 
-def frame_of_text(tokenizer: TokenizerProtocol, before: str, after: str) -> Frame:
+def frame_of_text(tokenizer: TokenizerProtocol, before: str, *, after: str) -> Frame:
     """Ids of the text around a content; TokenizerError where they depend on the content."""
     found = {_frame_ids(tokenizer.encode(f"{before}{probe}{after}"), tokenizer.encode(probe)) for probe in PROBES}
     sides = found.pop()
