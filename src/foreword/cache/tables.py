@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-MOMENT, START, STOP, INSTANCE, WRITES, ROW, MASK = range(7)
-"""Columns of an event: its moment, its slice of the ids, whose it is, whether it writes, its row, and its mask."""
+MOMENT, START, STOP, INSTANCE, WRITES, ROW, MASK, TOKENS = range(8)
+"""Columns of an event: its moment, its slice of the ids, whose it is, whether it writes, its row, its mask, and the
+tokens of its prompt, 0 for a write without a request."""
 
 MODE, BATCH, TAIL_FIRST, WRITE_REFRESH, LIVES, TRUSTED, BORN, CACHED, NODES, FREE, PRUNED, TURNS = range(12)
 """Rules of a replay, ``LIVES`` being whether lives are recorded; then lives so far, and blocks in all tiers. Of the
 prefix trees: nodes that were ever used, the free one to use first, how often they were pruned, and turns given out."""
 
-GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES = range(10)
-"""Columns of an instance."""
+GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES, BLOCK_SIZE, CAPACITY, STORED = (
+    range(13)
+)
+"""Columns of an instance; the capacity is that of a pool in blocks, -1 for none, ``STORED`` what all writes bring."""
 
-LRU, RANDOM, LEAF = range(3)
-"""Policies: recency in shards (``ttl`` too), random samples, and leaves of the prefix tree first."""
+LRU, RANDOM, LEAF, FIFO, LFU, S3FIFO, BOUND, POOL = range(8)
+"""Policies: recency in shards (``ttl`` too), random samples, leaves of the prefix tree first; then those whose arrays
+are in ``Further``, ``BOUND`` being ``optimal`` and ``POOL`` ``vllm``."""
 
 ABOVE, CLOCK, WRITTEN, REFRESH, FROM, TO, TIERS, HEAP, HEAP_SIZE = range(9)
 """Columns of a group: counts, switches, its instances and tiers, and where its queue of expiries stands."""
@@ -89,3 +93,47 @@ class World(NamedTuple):
     parents: Array
     victims: Array
     scratch: Array
+
+
+LEVELS, LEVEL_FREE, COPIES, FREE_COPY = range(4)
+"""Levels and copies that were ever used, and the free ones to use first."""
+
+TOUCHES, GHOST, LEVEL = range(3)
+"""Columns of a block in a tier: touches since it came, its number among the ghosts, 0 for none, and its level."""
+
+LOWER, HIGHER, NEWEST = range(1, 4)
+"""Columns of a level of ``lfu``, the blocks that were touched equally often, behind ``TOUCHES``."""
+
+SMALL, GHOSTS = range(2)
+SMALL_RATIO, GHOST_RATIO = range(2)
+"""Of ``s3fifo``: blocks in the small queue and ghosts so far; its parameters."""
+
+QUEUE, QUEUED = range(2)
+"""Where the queue of next reads of ``optimal`` stands, and how long it is."""
+
+BLOCK_BITS = 31
+NEVER_READ = 2**31 - 1
+
+HEAD_COPY, NUMBERED = range(2)
+"""Of a pool: the head of its free queue, and copies that it ever had."""
+
+OF_PATH, TO_NEWER, TO_OLDER, TO_NEXT, SERIAL = range(5)
+"""Columns of a copy: its path, its neighbours in the free queue, the next copy of its path, and its number."""
+
+
+class Further(NamedTuple):
+    """What policies need of which most replays have none; kernels get ``None`` then, and are compiled without them."""
+
+    further: Array
+    marks: Array
+    levels: Array
+    lowest: Array
+    queues: Array
+    ratios: Array
+    moves_at: Array
+    upcoming: Array
+    next_read: Array
+    heaps: Array
+    latest: Array
+    pools: Array
+    copies: Array

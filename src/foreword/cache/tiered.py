@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache.expiring import earliest, expiry_ns, queue, schedule
+from foreword.cache.further import evict_further, pass_read
 from foreword.cache.interning import is_masked
 from foreword.cache.jit import entry, kernel
 from foreword.cache.leaves import evict_leaves, insert, prune
-from foreword.cache.lists import drop, enter, head_of, link, raise_run, touch, vacate
+from foreword.cache.lists import drop, link
+from foreword.cache.orders import enter, head_of, raise_run, touch, vacate
+from foreword.cache.pooling import hit_limit, touch_path, write_pool
 from foreword.cache.sorting import partial_sort_by
 from foreword.cache.table import NEVER
 from foreword.cache.tables import (
@@ -23,6 +26,7 @@ from foreword.cache.tables import (
     BATCH,
     BIRTH,
     BORN,
+    BOUND,
     BY_TIER,
     BYTES,
     CACHED,
@@ -57,6 +61,7 @@ from foreword.cache.tables import (
     LIFE_READS,
     LIVES,
     LOCAL,
+    LRU,
     MASK,
     MODE,
     MOMENT,
@@ -65,6 +70,7 @@ from foreword.cache.tables import (
     OLDER,
     OWNER,
     POLICY,
+    POOL,
     PROMOTED,
     PROMOTES,
     PROPAGATES,
@@ -86,6 +92,7 @@ from foreword.cache.tables import (
     THROUGH,
     TIERS,
     TO,
+    TOKENS,
     TRUSTED,
     WHEN,
     WIDTH,
@@ -94,6 +101,7 @@ from foreword.cache.tables import (
     WRITTEN,
     WRITTEN_TO,
     YIELDS,
+    Further,
     World,
 )
 
@@ -126,11 +134,12 @@ def _expire(w: World, group: Array) -> None:
 
 
 @kernel
-def _copy(w: World, owner: int, block: int, tier: int, now: int, kind: int) -> None:
+def _copy(  # noqa: PLR0913, PLR0917 - a kernel takes no keywords
+    w: World, x: Further | None, owner: int, block: int, tier: int, now: int, kind: int
+) -> None:
     """Let a living block enter one more tier; it lives on from its last access."""
     member, tally = w.members[owner], w.tallies[owner]
-    enter(w, member, block, tier, tally[tier, SIZE], now)
-    tally[tier, SIZE] += 1
+    enter(w, x, owner, block, tier, now)
     tally[tier, kind] += 1
     w.whole[CACHED] += 1
     anchor = w.rows[block, LAST]
@@ -141,14 +150,16 @@ def _copy(w: World, owner: int, block: int, tier: int, now: int, kind: int) -> N
 
 
 @kernel
-def _copy_below(w: World, owner: int, block: int, tier: int, now: int, kind: int) -> int:
+def _copy_below(  # noqa: PLR0913, PLR0917 - the same
+    w: World, x: Further | None, owner: int, block: int, tier: int, now: int, kind: int
+) -> int:
     """Copy to the next tier, and on across write-through edges, wherever it is not held; to how many tiers."""
     group, copied = w.members[owner, GROUP], 0
     for below in range(tier + 1, w.groups[group, TIERS]):
         if below > tier + 1 and w.tiers[group, below - 1, EDGE_MODE] != THROUGH:
             break
         if not w.rows[block, HELD] >> below & 1:
-            _copy(w, owner, block, below, now, kind)
+            _copy(w, x, owner, block, below, now, kind)
             copied += 1
     return copied
 
@@ -217,14 +228,18 @@ def _evict_drawn(w: World, owner: int, tier: int, count: int, first: int) -> int
 
 
 @kernel
-def _give(w: World, owner: int, tier: int, count: int, first: int) -> int:
+def _give(w: World, x: Further | None, owner: int, tier: int, count: int, first: int) -> int:
     """Let an instance evict up to so many blocks from a tier; how many went."""
     if w.members[owner, POLICY] == RANDOM:
         gone = _evict_drawn(w, owner, tier, count, first)
     elif w.members[owner, POLICY] == LEAF:
         gone = evict_leaves(w, owner, tier, count, first)
-    else:
+    elif w.members[owner, POLICY] == LRU:
         gone = _evict_listed(w, owner, tier, count, first)
+    else:
+        gone = 0
+        if x is not None:
+            gone = evict_further(w, x, owner, tier, count, first)
     w.tallies[owner, tier, SIZE] -= gone
     w.tallies[owner, tier, EVICTED] += gone
     w.whole[CACHED] -= gone
@@ -232,7 +247,7 @@ def _give(w: World, owner: int, tier: int, count: int, first: int) -> int:
 
 
 @kernel
-def _evict(w: World, group: int, tier: int, actor: int) -> int:
+def _evict(w: World, x: Further | None, group: int, tier: int, actor: int) -> int:
     """Evict from a tier until its quota holds, or nobody has anything left to give; how many victims."""
     members, mode, excess, found = w.members, w.whole[MODE], -w.tiers[group, tier, QUOTA], 0
     if excess > 0:
@@ -248,7 +263,7 @@ def _evict(w: World, group: int, tier: int, actor: int) -> int:
             count = w.whole[BATCH]
             if mode == INSTANCE_PRECISE:
                 count = min(count, -(-excess // members[each, BYTES]))
-            gone = _give(w, each, tier, count, found)
+            gone = _give(w, x, each, tier, count, found)
             found += gone
             freed += gone * members[each, BYTES]
         if found == before:
@@ -259,18 +274,18 @@ def _evict(w: World, group: int, tier: int, actor: int) -> int:
 
 
 @kernel
-def _make_room(w: World, actor: int, now: int) -> None:
+def _make_room(w: World, x: Further | None, actor: int, now: int) -> None:
     """Check each tier from the nearest; what a cascading edge takes over counts in the next tier's check."""
     group = w.members[actor, GROUP]
     tiers = w.groups[group, TIERS]
     for tier in range(tiers):
-        found = _evict(w, group, tier, actor)
+        found = _evict(w, x, group, tier, actor)
         if found == 0:
             continue
         victims = w.victims[:found]
         if tier + 1 < tiers and w.tiers[group, tier, EDGE_MODE] == CASCADING:
             for block in victims:
-                _copy_below(w, w.rows[block, OWNER], block, tier, now, DEMOTED)
+                _copy_below(w, x, w.rows[block, OWNER], block, tier, now, DEMOTED)
         if w.whole[LIVES]:
             for block in victims:
                 if w.rows[block, HELD] == 0:
@@ -298,7 +313,7 @@ def _match(w: World, path: Array, mask: int, bits: Array, ends: Array, outcome: 
 
 
 @kernel
-def _hit(w: World, owner: int, block: int, tier: int, now: int) -> int:
+def _hit(w: World, x: Further | None, owner: int, block: int, tier: int, now: int) -> int:
     """What one hit sets off in other tiers than its own, and beyond hits: lives and copies; how many of these."""
     group, copied, tiers = w.members[owner, GROUP], 0, w.tiers[w.members[owner, GROUP]]
     bits, last = w.rows[block, HELD], w.groups[group, TIERS] - 1
@@ -306,20 +321,20 @@ def _hit(w: World, owner: int, block: int, tier: int, now: int) -> int:
         if not tiers[below - 1, PROPAGATES]:
             break
         if bits >> below & 1:
-            touch(w, w.members[owner], block, below, now)
+            touch(w, x, owner, block, below, now)
     selects = tier < last and tiers[tier, EDGE_MODE] == SELECTIVE
     if selects and w.rows[block, FIXED + WIDTH * tier + COUNT] >= tiers[tier, THRESHOLD]:
-        copied += _copy_below(w, owner, block, tier, now, COPIED_DOWN)
+        copied += _copy_below(w, x, owner, block, tier, now, COPIED_DOWN)
     for above in range(tier - 1, -1, -1):
         if not tiers[above, PROMOTES]:
             break
-        _copy(w, owner, block, above, now, PROMOTED)
+        _copy(w, x, owner, block, above, now, PROMOTED)
         copied += 1
     return copied
 
 
 @kernel
-def _read(w: World, owner: int, hits: int, now: int, outcome: Array) -> int:
+def _read(w: World, x: Further | None, owner: int, hits: int, now: int, outcome: Array) -> int:
     """Make what was hit recent, and copy between tiers; how many copies were made."""
     rows, scratch, member = w.rows, w.scratch, w.members[owner]
     refresh, records, tail_first = w.groups[member[GROUP], REFRESH], w.whole[LIVES], w.whole[TAIL_FIRST]
@@ -334,14 +349,14 @@ def _read(w: World, owner: int, hits: int, now: int, outcome: Array) -> int:
         rows[block, LAST] = now
         rows[block, READS] += 1
         rows[block, at + COUNT] += 1
-        touch(w, member, block, tier, now)
+        touch(w, x, owner, block, tier, now)
         if refresh:
             rows[block, ANCHOR] = now
         if records:
             w.lives[rows[block, LIFE], LIFE_READS] += 1
             w.lives[rows[block, LIFE], LIFE_LAST] = w.times[now]
         if tiers > 1:
-            copied += _hit(w, owner, block, tier, now)
+            copied += _hit(w, x, owner, block, tier, now)
     for tier in range(tiers):
         raise_run(w, member, tier)
         w.tallies[owner, tier, READ_FROM] += outcome[BY_TIER + tier]
@@ -372,7 +387,7 @@ def _bear(w: World, owner: int, path: Array, event: int, now: int) -> int:
 
 
 @kernel
-def _place(w: World, owner: int, path: Array, now: int) -> None:
+def _place(w: World, x: Further | None, owner: int, path: Array, now: int) -> None:
     """Bring the blocks of a path that no tier has into the tiers that are written, and refresh the others."""
     rows, member, tally, written = (
         w.rows,
@@ -386,46 +401,81 @@ def _place(w: World, owner: int, path: Array, now: int) -> None:
         bits = rows[block, HELD]
         if bits == 0:
             for tier in range(written):
-                enter(w, member, block, tier, tally[tier, SIZE], now)
-                tally[tier, SIZE] += 1
+                enter(w, x, owner, block, tier, now)
                 tally[tier, WRITTEN_TO] += 1
             w.whole[CACHED] += written
         else:
             for tier in range(tiers):
                 if bits >> tier & 1:
-                    touch(w, member, block, tier, now)
+                    touch(w, x, owner, block, tier, now)
     for tier in range(tiers):
         raise_run(w, member, tier)
 
 
 @kernel
-def _write(w: World, owner: int, path: Array, event: int, now: int) -> int:
+def _write(w: World, x: Further | None, owner: int, path: Array, event: int, now: int) -> int:
     """Bring in the blocks of a path that no tier has; how many there were."""
     if w.members[owner, POLICY] == LEAF:
         insert(w, path)
     born = _bear(w, owner, path, event, now)
-    _place(w, owner, path if w.whole[WRITE_REFRESH] else w.scratch[:born], now)
+    _place(w, x, owner, path if w.whole[WRITE_REFRESH] else w.scratch[:born], now)
     return born
 
 
+@kernel
+def _wrote(w: World, x: Further | None, event: Array, path: Array, number: int, outcome: Array) -> bool:
+    """Run a write; whether room may have to be made after it."""
+    owner, now = event[INSTANCE], event[MOMENT]
+    if x is not None:  # noqa: SIM102 - Numba leaves out what is behind a plain test for None
+        if w.members[owner, POLICY] == POOL:
+            outcome[LOCAL] = write_pool(w, x, owner, path, event[TOKENS], number, now)
+            return False
+    outcome[LOCAL] = _write(w, x, owner, path, number, now)
+    return True
+
+
+@kernel
+def _copied(w: World, x: Further | None, event: Array, path: Array, masks: tuple[Array, Array], outcome: Array) -> bool:
+    """Run a read; whether room may have to be made after it, for what it copied."""
+    owner = event[INSTANCE]
+    pooled = w.members[owner, POLICY] == POOL
+    if x is not None:  # noqa: SIM102 - Numba leaves out what is behind a plain test for None
+        if w.members[owner, POLICY] == BOUND:
+            pass_read(w, x, owner, event[START], path)
+    upto = hit_limit(w, owner, path.size, event[TOKENS]) if pooled else path.size
+    hits = _match(w, path[:upto], event[MASK], masks[0], masks[1], outcome)
+    if x is not None:  # noqa: SIM102 - Numba leaves out what is behind a plain test for None
+        if pooled:
+            touch_path(w, x, owner, w.scratch[:hits])
+    return _read(w, x, owner, hits, event[MOMENT], outcome) > 0
+
+
 @entry
-def run(w: World, events: Array, ids: Array, bits: Array, ends: Array, outcomes: Array, start: int, stop: int) -> None:  # noqa: PLR0913, PLR0917 - the same
+def run(  # noqa: PLR0913, PLR0917 - a kernel takes no keywords
+    w: World,
+    x: Further | None,
+    events: Array,
+    ids: Array,
+    masks: tuple[Array, Array],
+    outcomes: Array,
+    start: int,
+    stop: int,
+) -> None:
     """Run the events of a stretch in order, and note what each came to."""
     tiers = w.tallies.shape[1]
-    for event in range(start, stop):
-        now, owner, outcome = events[event, MOMENT], events[event, INSTANCE], outcomes[event]
-        path, group = ids[events[event, START] : events[event, STOP]], w.groups[w.members[owner, GROUP]]
-        group[CLOCK] = max(group[CLOCK], now)
+    for number in range(start, stop):
+        event, outcome = events[number], outcomes[number]
+        owner, path = event[INSTANCE], ids[event[START] : event[STOP]]
+        group = w.groups[w.members[owner, GROUP]]
+        group[CLOCK] = max(group[CLOCK], event[MOMENT])
         if group[HEAP_SIZE]:
             _expire(w, group)
-        if events[event, WRITES]:
-            outcome[LOCAL] = _write(w, owner, path, event, now)
-            crowds = True
+        if event[WRITES]:
+            crowds = _wrote(w, x, event, path, number, outcome)
         else:
-            hits = _match(w, path, events[event, MASK], bits, ends, outcome)
-            crowds = _read(w, owner, hits, now, outcome) > 0
+            crowds = _copied(w, x, event, path, masks, outcome)
         if crowds:
-            _make_room(w, owner, now)
+            _make_room(w, x, owner, event[MOMENT])
         outcome[ALL_CACHED] = w.whole[CACHED]
         for tier in range(tiers):
             outcome[BY_TIER + tiers + tier] = w.tallies[owner, tier, SIZE]

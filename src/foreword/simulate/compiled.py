@@ -15,6 +15,7 @@ import numpy as np
 from foreword.cache import interning, tables, tiered
 from foreword.simulate.cores import Core
 from foreword.simulate.left import Ran, figures_of, state_of
+from foreword.simulate.rarer import make_further
 from foreword.simulate.replay import UNKNOWN_INSTANCE, UNSUPPORTED_QUERY
 from foreword.simulate.world import make_world
 from foreword.trace.columns import KINDS
@@ -70,11 +71,12 @@ def replay_compiled(
     ids, paths = _interned(replay, trace, taken, events)
     world = make_world(replay, trace, events=events, times=times, paths=paths)
     outcomes = np.zeros((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64)
-    masks = _mask_bits(trace)
+    masks, further = _mask_bits(trace), make_further(replay, world, events=events, ids=ids)
     for start in range(0, len(events), STRETCH_EVENTS):
-        tiered.run(world, events, ids, *masks, outcomes, start, min(start + STRETCH_EVENTS, len(events)))
-        progress(min(start + STRETCH_EVENTS, len(events)), len(events))
-    ran = Ran(events, outcomes, world, tuple(paths), trace)
+        stop = min(start + STRETCH_EVENTS, len(events))
+        tiered.run(world, further, events, ids, masks, outcomes, start, stop)
+        progress(stop, len(events))
+    ran = Ran(events, outcomes, world, further, tuple(paths), trace)
     asked = int((taken.reads & taken.writes).sum())
     replay.adopt(figures_of(replay, ran), later=partial(state_of, replay, ran, asked=asked))
     replay.skipped.update(skipped)
@@ -126,7 +128,7 @@ def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> tuple[IntArray
     turn = np.maximum(np.searchsorted(taken.time, due), asked + 1)
     order = np.argsort(np.concatenate([2 * turn, 2 * places + 1]), kind="stable")
     source = np.concatenate([asked, places])[order]
-    events = np.empty((len(source), 7), np.int64)
+    events = np.empty((len(source), 8), np.int64)
     time = np.concatenate([due, taken.time])[order]
     new = np.diff(time, prepend=0) != 0
     events[:, tables.MOMENT] = np.cumsum(new)
@@ -135,6 +137,7 @@ def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> tuple[IntArray
     events[:, tables.WRITES] = np.concatenate([np.ones(len(asked), np.bool_), ~taken.reads])[order]
     events[:, tables.ROW] = taken.row[source]
     events[:, tables.MASK] = trace.mask[taken.row[source]]
+    events[:, tables.TOKENS] = np.where(taken.reads, trace.input_len[taken.row], 0)[source]
     return events, np.concatenate([[0], time[new]])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from foreword.config.replay import FifoInstance, LfuInstance, OptimalInstance, S3FifoInstance, VllmInstance
 from foreword.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 WORTH_COMPILING_ROWS = 20_000
 """Below this, the reference has answered before the compiled core is loaded."""
 
-_PLAIN = (VllmInstance, FifoInstance, LfuInstance, S3FifoInstance, OptimalInstance)
 _LARGEST_BLOCK_BYTES = 2**30
 _MOST_SHARDS, _MOST_TIERS = 1_000_000, 31
 
@@ -47,7 +45,6 @@ def misfit(replay: Replay) -> str | None:
     reasons = {
         "the replay has already begun": replay.started,
         "templates need the prefix tree": replay.templates,
-        "a policy is not compiled": any(isinstance(at.cache.config, _PLAIN) for at in instances),
         "blocks are larger than 1 GB": any(at.cache.bytes_per_block > _LARGEST_BLOCK_BYTES for at in instances),
         "there are more than a million shards": sum(at.cache.config.shard_count for at in instances) > _MOST_SHARDS,
         "there are more than 31 tiers": any(len(at.group.tiers) > _MOST_TIERS for at in instances),

@@ -10,7 +10,16 @@ import numpy as np
 
 from foreword.cache import interning, tables
 from foreword.cache.instance import Traffic
-from foreword.config.replay import LeafAwareLruInstance, RandomLruInstance
+from foreword.config.replay import (
+    FifoInstance,
+    LeafAwareLruInstance,
+    LfuInstance,
+    OptimalInstance,
+    RandomLruInstance,
+    S3FifoInstance,
+    VllmInstance,
+)
+from foreword.simulate.rarer import Place, rarer_state
 from foreword.simulate.replay import Figures
 from foreword.simulate.series import Series
 
@@ -26,11 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Events and their outcomes, the caches, keys and parents of each instance's blocks, and the trace."""
+    """Events and what they came to, the caches, keys and parents of each instance's blocks, and the trace."""
 
     events: Array
     outcomes: Array
     world: tables.World
+    further: tables.Further | None
     paths: tuple[tuple[Array, Array], ...]
     trace: TraceColumns
 
@@ -135,6 +145,7 @@ def _table(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
     row_ttl_us = ran.trace.ttl_us[ran.events[rows[:, tables.BIRTH], tables.ROW]]
     values, which = np.unique(row_ttl_us, return_inverse=True)
     ttl_ns = [at.group.ttl_ns(value) for value in values.tolist()]
+    born = rows[:, tables.LAST] > 0
     firsts = [tables.FIXED + tables.WIDTH * tier for tier in range(own.tiers)]
     return {
         "keys": ran.paths[own.number][0].tolist(),
@@ -142,7 +153,7 @@ def _table(at: ReplayedInstance, ran: Ran, own: _Own) -> State:
         "held": rows[:, tables.HELD].tolist(),
         "reads": rows[:, tables.READS].tolist(),
         "last_access": times[rows[:, tables.LAST]].tolist(),
-        "ttl": [ttl_ns[each] for each in which.tolist()],
+        "ttl": [ttl_ns[each] if lived else 0 for each, lived in zip(which.tolist(), born.tolist(), strict=True)],
         "anchor": times[rows[:, tables.ANCHOR]].tolist(),
         "tier_time": [times[rows[:, first + tables.WHEN]].tolist() for first in firsts],
         "tier_reads": [rows[:, first + tables.COUNT].tolist() for first in firsts],
@@ -162,6 +173,8 @@ def _policy(at: ReplayedInstance, ran: Ran, own: _Own, tier: int) -> State:
             registered = np.flatnonzero(world.rows[own.low : own.high, tables.HELD] >> tier & 1)
             listed = interning.oldest_first(world.rows, head, column, size)[::-1] - own.low
             return {"registered": registered.tolist(), "listed": listed.tolist()}
+        case FifoInstance() | LfuInstance() | S3FifoInstance() | OptimalInstance() | VllmInstance() as config:
+            return rarer_state(config, world, further=ran.further, of=Place(own.number, own.low, own.high, tier))
         case _:
             heads = range(head, head + at.cache.config.shard_count)
             lists = [interning.oldest_first(world.rows, each, column, size) - own.low for each in heads]

@@ -11,12 +11,17 @@ from foreword.cache import tables
 from foreword.cache.policies.random_lru import FIRST_STATE, sample_size
 from foreword.cache.table import NEVER
 from foreword.config.replay import (
+    FifoInstance,
     LeafAwareLruInstance,
+    LfuInstance,
     LruInstance,
     MaskSemantics,
+    OptimalInstance,
     RandomLruInstance,
+    S3FifoInstance,
     TouchOrder,
     TtlInstance,
+    VllmInstance,
     WriteMode,
 )
 
@@ -38,6 +43,15 @@ _MOST_BYTES = 2**62
 
 _LONGEST_TTL_NS = 2**62
 _MOST_THRESHOLD = 2**62
+_POLICIES: dict[type, int] = {
+    TtlInstance: tables.LRU,
+    LeafAwareLruInstance: tables.LEAF,
+    FifoInstance: tables.FIFO,
+    LfuInstance: tables.LFU,
+    S3FifoInstance: tables.S3FIFO,
+    OptimalInstance: tables.BOUND,
+    VllmInstance: tables.POOL,
+}
 _EDGE_MODES = {
     WriteMode.WRITE_THROUGH: tables.THROUGH,
     WriteMode.CASCADING: tables.CASCADING,
@@ -51,9 +65,11 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, times: Arr
     tiers = max(len(at.group.tiers) for at in every)
     firsts = np.cumsum([0, *(len(keys) for keys, _ in paths)])
     blocks = int(firsts[-1])
-    members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
     keeps_tree = any(isinstance(at.cache.config, LeafAwareLruInstance) for at in every)
     written = events[:, tables.WRITES] * (events[:, tables.STOP] - events[:, tables.START])
+    stored = np.bincount(events[:, tables.INSTANCE], weights=written, minlength=len(every)).astype(np.int64)
+    members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
+    members[:, tables.STORED] = stored
     groups, room = _groups(replay, events[:, tables.INSTANCE], written)
     lives = int(written.sum()) if replay.lifecycle else 0
     drawn = blocks if any(isinstance(at.cache.config, RandomLruInstance) for at in every) else 0
@@ -76,7 +92,7 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, times: Arr
         times=times,
         nodes=np.zeros((blocks if keeps_tree else 0, tables.NODE_WIDTH), np.int32),
         parents=_parents(firsts, paths) if keeps_tree else np.zeros(0, np.int32),
-        victims=np.empty(blocks, np.int32),
+        victims=np.empty(blocks + 1, np.int32),
         scratch=np.empty(blocks, np.int32),
     )
 
@@ -126,10 +142,8 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
                 times = min(params.sample_times, shards)
             case RandomLruInstance(eviction_policy_params=sampled):
                 policy, drawn = tables.RANDOM, min(sample_size(sampled, batch), most)
-            case LeafAwareLruInstance():
-                policy, shards = tables.LEAF, 1
-            case _:
-                pass
+            case config:
+                policy = _POLICIES[type(config)]
         yields = at.cache.policies[0].yields_to_pressure
         rows.append(
             [
@@ -143,10 +157,19 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
                 yields,
                 first,
                 isinstance(at.cache.config, TtlInstance),
+                at.cache.config.block_size,
+                _capacity(at),
+                0,
             ]
         )
-        head += shards
+        head += 2 if policy == tables.S3FIFO else shards
     return np.array(rows, np.int64), head - int(firsts[-1])
+
+
+def _capacity(at: ReplayedInstance) -> int:
+    """Blocks of a pool, -1 for no limit."""
+    quota = at.group.tiers[0].quota_bytes
+    return _NO_QUOTA if quota is None else min(quota, _MOST_BYTES) // at.cache.bytes_per_block
 
 
 def _amplification(at: ReplayedInstance) -> float:
