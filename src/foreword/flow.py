@@ -24,15 +24,19 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from foreword.config.dataset import DatasetConfig
+    from foreword.config.replay import ReplayConfig
     from foreword.config.server import ServerConfig
     from foreword.report.write import WrittenReport
     from foreword.run.spec import Progress as RunProgress
     from foreword.run.spec import RunOutcome, RunSpec
+    from foreword.simulate.replay import Replay
+    from foreword.simulate.summary import TraceFacts
     from foreword.store.checking import Check
     from foreword.store.dataset import Written
     from foreword.store.regenerating import Regenerated
     from foreword.store.replays import Export
     from foreword.store.tokenizers import LoadedTokenizer
+    from foreword.store.traces import TraceSource
     from foreword.workload.content import ProofLevel
 
     Hear = Callable[[str, str], AbstractContextManager[Callable[[int, int], None]]]
@@ -85,6 +89,8 @@ class Replaying(NamedTuple):
     cached: bool = True
     save_trace: Path | None = None
     prefill_tokens_per_s: float | None = None
+    load_state: Path | None = None
+    save_state: Path | None = None
 
 
 class Replayed(NamedTuple):
@@ -181,36 +187,67 @@ def report(run_dir: Path, output: Path | None = None) -> WrittenReport:
 
 
 def replay(config_path: Path, asked: Replaying, *, hearing: Hear) -> Replayed:
-    """Replay a trace through the caches of a config, and write what it came to; an error leaves no file."""
-    from foreword.report.replay_page import HTML_NAME, render_replay
-    from foreword.simulate.cores import Core
+    """Replay a trace through the caches of a config, and write what it came to; an error leaves no file.
+
+    With ``load_state`` it goes on from where an earlier trace ended, and its results are those of one run over both;
+    ``save_state`` keeps where this one ends.
+    """
     from foreword.simulate.replay import Replay
-    from foreword.simulate.summary import TraceFacts, summarise
-    from foreword.simulate.timeline import timeline
-    from foreword.store.replays import load_replay_config, write_replay
-    from foreword.store.traces import TraceSource, load_trace, replay_trace
+    from foreword.simulate.summary import TraceFacts
+    from foreword.store.replay_states import check_can_go_on, load_state, packed_state
+    from foreword.store.replays import load_replay_config
+    from foreword.store.traces import load_trace, replay_trace
 
     config = load_replay_config(config_path)
-    source = TraceSource(
+    replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)
+    if asked.save_state or asked.load_state:
+        check_can_go_on(replayed)
+    before = load_state(asked.load_state, replayed)
+    source = _trace_source(config, asked)
+    with hearing("reading", "bytes") as progress:
+        trace = load_trace(source, progress)
+    before.check_follows(trace.columns, config.trace_file_path)
+    if asked.save_trace is not None:
+        from foreword.store.parquet import write_parquet
+
+        write_parquet(trace.columns, asked.save_trace)
+    goes_on = asked.save_state is not None
+    with hearing("replaying", "rows") as progress:
+        moved = replay_trace(replayed, trace, source=source, progress=progress, goes_on=goes_on)
+    now = before.then(trace.columns, TraceFacts(len(trace.columns), moved, trace.refused))
+    state = packed_state(replayed, now) if goes_on else None
+    replayed.finish()
+    return _written(replayed, now.facts, asked=asked, name=config_path.stem, state=state)
+
+
+def _trace_source(config: ReplayConfig, asked: Replaying) -> TraceSource:
+    from foreword.simulate.cores import Core
+    from foreword.store.traces import TraceSource
+
+    return TraceSource(
         config.trace_file_path,
         skip_errors=asked.skip_errors,
         core=Core(asked.core),
         with_ids=asked.export.templates,
         cached=asked.cached,
     )
-    with hearing("reading", "bytes") as progress:
-        trace = load_trace(source, progress)
-    if asked.save_trace is not None:
-        from foreword.store.parquet import write_parquet
 
-        write_parquet(trace.columns, asked.save_trace)
-    replayed = Replay(config, lifecycle=asked.export.lifecycle, templates=asked.export.templates)
-    with hearing("replaying", "rows") as progress:
-        moved = replay_trace(replayed, trace, source=source, progress=progress)
-    facts = TraceFacts(len(trace.columns), moved, trace.refused)
+
+def _written(
+    replayed: Replay, facts: TraceFacts, *, asked: Replaying, name: str, state: bytes | None = None
+) -> Replayed:
+    """Files of a replay that has ended, and its state if it may go on."""
+    from foreword.report.replay_page import HTML_NAME, render_replay
+    from foreword.simulate.summary import summarise
+    from foreword.simulate.timeline import timeline
+    from foreword.store.atomic import replace_file
+    from foreword.store.replays import write_replay
+
     summary = summarise(replayed, facts, prefill_tokens_per_s=asked.prefill_tokens_per_s)
-    page = render_replay(summary, timeline(replayed), name=config_path.stem)
-    output = asked.output or Path(config.output_result_path)
+    page = render_replay(summary, timeline(replayed), name=name)
+    output = asked.output or Path(replayed.config.output_result_path)
+    if asked.save_state is not None and state is not None:
+        replace_file(asked.save_state, state)
     write_replay(replayed, summary, output=output, export=asked.export, pages={HTML_NAME: page})
     return Replayed(output, summary)
 

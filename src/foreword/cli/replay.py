@@ -34,6 +34,8 @@ Prefill = Annotated[
     float | None,
     Parameter(help="Prompt tokens that an instance computes a second, to estimate the TTFT that hits save."),
 ]
+LoadState = Annotated[Path | None, Parameter(help="Go on from this state, which an earlier replay saved.")]
+SaveState = Annotated[Path | None, Parameter(help="Save the state at the end of the trace, for a trace that follows.")]
 Schema = Annotated[bool, Parameter(negative="", help="Print the JSON schema of the config, and stop.")]
 
 
@@ -49,6 +51,8 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     cache: Cache = True,
     save_trace: SaveTrace = None,
     prefill_tokens_per_s: Prefill = None,
+    load_state: LoadState = None,
+    save_state: SaveState = None,
     print_schema: Schema = False,
     json: Json = False,
 ) -> int:
@@ -56,13 +60,8 @@ def replay(  # noqa: PLR0913 - one parameter a flag
 
     Writes INSTANCE_hit_rates.csv for each instance, summary.json and report.html.
     """
-    from foreword.config.replay import json_schema
-
     if print_schema:
-        print_json(json_schema())
-        return 0
-    if config is None:
-        raise UsageError("replay needs --config", advice="see foreword replay --help")
+        return _print_schema()
     from foreword.flow import Replaying
     from foreword.store.replays import Export, SeriesChoice
 
@@ -74,8 +73,16 @@ def replay(  # noqa: PLR0913 - one parameter a flag
         cached=cache,
         save_trace=save_trace,
         prefill_tokens_per_s=_checked(prefill_tokens_per_s),
+        load_state=load_state,
+        save_state=save_state,
     )
-    _replay_and_tell(config, asked, json=json)
+    return _replay_and_tell(config, asked, json=json)
+
+
+def _print_schema() -> int:
+    from foreword.config.replay import json_schema
+
+    print_json(json_schema())
     return 0
 
 
@@ -85,7 +92,9 @@ def _checked(prefill_tokens_per_s: float | None) -> float | None:
     return prefill_tokens_per_s
 
 
-def _replay_and_tell(config: Path, asked: Replaying, *, json: bool) -> None:
+def _replay_and_tell(config: Path | None, asked: Replaying, *, json: bool) -> int:
+    if config is None:
+        raise UsageError("replay needs --config", advice="see foreword replay --help")
     from foreword import flow
     from foreword.cli.progress import counted
     from foreword.report.replay_page import notices
@@ -96,6 +105,7 @@ def _replay_and_tell(config: Path, asked: Replaying, *, json: bool) -> None:
     else:
         _print_summary(done)
     print_warnings([f"{subject}: {message}" for subject, message in notices(done.summary)])
+    return 0
 
 
 def _print_summary(done: Replayed) -> None:

@@ -267,7 +267,7 @@ class Replay:
         self.settle()
         return {
             "schema_version": STATE_VERSION,
-            "config": self._meaning(),
+            "config": self.meaning(),
             "groups": [group.save() for group in self.groups],
             "pending": self._pending.save(),
             "skipped": dict(self.skipped),
@@ -279,7 +279,7 @@ class Replay:
 
     def load(self, state: State) -> None:
         """Become the replay that was saved; ``ConfigError`` where that had another config or recorded other things."""
-        if state.get("schema_version") != STATE_VERSION or state.get("config") != self._meaning():
+        if state.get("schema_version") != STATE_VERSION or state.get("config") != self.meaning():
             raise ConfigError("the saved state is of another config or version", field="state")
         self._later = None
         self._load(state)
@@ -295,7 +295,7 @@ class Replay:
             at.trace_ids, at.paths = list(trace_ids), [array("q", keys) for keys in paths]
             at.figures = None
 
-    def _meaning(self) -> State:
+    def meaning(self) -> State:
         """What the config and the records asked for say, but for where files are."""
         document = self.config.model_dump(mode="json", exclude={"trace_file_path", "output_result_path"})
         return {**document, "lifecycle": self.lifecycle, "templates": self.templates}

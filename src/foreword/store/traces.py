@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+import numpy as np
+
 from foreword.errors import DataError
 from foreword.simulate.cores import Core, chosen_core
 from foreword.store.trace_cache import TraceCache
@@ -117,35 +119,65 @@ def _by_line(source: TraceSource, lines: Iterable[bytes], tell: Callable[[], Non
 
 
 def replay_trace(
-    replay: Replay, trace: LoadedTrace, *, source: TraceSource, progress: Callable[[int, int], None]
+    replay: Replay,
+    trace: LoadedTrace,
+    *,
+    source: TraceSource,
+    progress: Callable[[int, int], None],
+    goes_on: bool = False,
 ) -> int:
     """Feed all rows in the order of their times; the number of rows that were out of order.
 
-    Rows that turn out wrong only now are refused as those that cannot be read.
+    Rows that turn out wrong only now are refused as those that cannot be read. Where the replay ``goes_on`` with a
+    further trace, writes that are due after the last row still wait.
     """
     columns, moved = trace.columns.in_time_order()
     refuse = partial(source.refuse, refused=trace.refused)
+    fed = 0
     if chosen_core(replay, len(columns), asked=source.core) is Core.COMPILED:
-        from foreword.store.kernels import kept_kernels  # noqa: PLC0415 - numba takes long to load
-
-        with kept_kernels():
-            from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - the same
-
-        rows = len(columns)
-        replay_compiled(replay, columns, refuse=refuse, progress=lambda done, of: progress(done * rows // of, rows))
-        return moved
+        fed = _written_by(columns, replay.config.trace_replay.write_delay_ns) if goes_on else len(columns)
+        _run_compiled(replay, columns, rows=fed, refuse=refuse, progress=progress)
     if replay.foresees:
         replay.foresee(columns.rows())
-    for done, row in enumerate(columns.rows(), start=1):
+    for done in range(fed + 1, len(columns) + 1):
         try:
-            replay.feed(row)
+            replay.feed(columns.row(done - 1))
         except RowRefused as refused:
             refuse(refused.error)
         if done % _HEARD_EVERY_ROWS == 0:
             progress(done, len(columns))
-    progress(len(columns), len(columns))
-    replay.finish()
+    if fed < len(columns):
+        progress(len(columns), len(columns))
+    if not goes_on:
+        replay.finish()
     return moved
+
+
+def _written_by(columns: TraceColumns, delay_ns: int) -> int:
+    """The most leading rows whose writes are all due by the time of the next row."""
+    times = columns.timestamp_ns
+    ends = np.flatnonzero(times[1:] - times[:-1] >= delay_ns)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _run_compiled(
+    replay: Replay,
+    columns: TraceColumns,
+    *,
+    rows: int,
+    refuse: Callable[[RowError], None],
+    progress: Callable[[int, int], None],
+) -> None:
+    """Run the leading rows and all of their writes."""
+    if not rows:
+        return
+    from foreword.store.kernels import kept_kernels  # noqa: PLC0415 - numba takes long to load
+
+    with kept_kernels():
+        from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - the same
+
+    first = columns if rows == len(columns) else columns.taken(np.arange(rows))
+    replay_compiled(replay, first, refuse=refuse, progress=lambda done, of: progress(done * rows // of, len(columns)))
 
 
 @contextmanager
