@@ -168,3 +168,47 @@ def test_random_prompts_share_nothing_with_any_number_of_workers(tmp_path: Path)
     starts = sorted(tuple(ids[:16]) for ids in token_ids(read_rows(together / DATA)))
     assert all(one != other for one, other in pairwise(starts))
     assert read_document(together / MANIFEST)["theoretical_result"]["designed_hit_tokens"] == 0
+
+
+async def served_run(folder: Path, document: dict[str, Any], mode: ExecutionMode) -> Path:
+    """Folder of a run over a new data set on the built-in server."""
+    dataset = generate(folder / "dataset", document)
+    server = await start(ServerConfig(port=0, prefill_tokens_per_s=1e9, decode_tokens_per_s=None), builtin_tokenizer())
+    try:
+        spec = RunSpec(dataset, (server.url,), (f"{server.url}/metrics",), output=folder / "run", mode=mode)
+        await run_dataset(spec, Silent())
+    finally:
+        await server.close()
+    return folder / "run"
+
+
+async def test_answers_are_no_part_of_what_is_counted_on(tmp_path: Path) -> None:
+    """Case 32: the server caches answers of three blocks too, but hits are those of the planned prompts alone."""
+    run = await served_run(tmp_path, small(output_length=48), ExecutionMode.COLD)
+
+    rows = read_rows(run / "runtime/request_results.jsonl")
+    assert [row["completion_tokens"] for row in rows] == [48] * 40
+    assert [row["cached_tokens"] for row in rows] == [row["expected_hit_len"] for row in rows]
+
+
+async def test_the_whole_chain_from_ids_to_the_verdict(tmp_path: Path) -> None:
+    """Case 42: exact ids, cached tokens of each request, counters and verdict agree; capacity is looked at."""
+    run = await served_run(tmp_path, small(prompt_format="completions_ids"), ExecutionMode.COMPARE)
+
+    code = main(["report", "--run-dir", str(run)])
+
+    sent = {row["request_id"]: len(row["prompt_token_ids"]) for row in read_rows(run / "dataset" / DATA)}
+    report = read_document(run / "report/prefix_cache_report.json")
+    rows = read_rows(run / "runtime/request_results.jsonl")
+    measured = [row for row in rows if row["pass"] != "warmup"]
+    counted = read_document(run / "runtime/prefix_cache_metrics.json")["passes"]
+    assert code == 0
+    assert all(row["prompt_tokens"] == sent[row["request_id"]] for row in measured)
+    assert all(row["cached_tokens"] == row["expected_hit_len"] for row in measured)
+    for name in ("cold", "hot"):
+        mine = [row for row in measured if row["pass"] == name]
+        (delta,) = [one for one in counted if one["pass"] == name]
+        assert delta["hits_delta"] == sum(row["cached_tokens"] for row in mine)
+        assert delta["queries_delta"] == sum(row["prompt_tokens"] for row in mine)
+    assert report["headline"]["runtime"]["verdict"] == "WITHIN_GUIDE"
+    assert read_document(run / "runtime/prefix_cache_metrics.json")["cache_capacity_tokens"] is not None
