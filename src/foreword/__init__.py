@@ -12,6 +12,7 @@ from foreword._version import __version__
 
 if TYPE_CHECKING:
     from foreword.config.dataset import DatasetConfig
+    from foreword.config.replay import ReplayConfig
     from foreword.config.server import ServerConfig
     from foreword.errors import ForewordError
     from foreword.flow import Making, generate, plan, report, run, validate
@@ -77,7 +78,9 @@ if TYPE_CHECKING:
         ValidationReport,
     )
     from foreword.run.spec import RunSpec
+    from foreword.simulate.replay import Replay
     from foreword.store.configs import load_dataset_config
+    from foreword.store.replays import load_replay_config
     from foreword.store.tokenizers import load_tokenizer
     from foreword.workload.tokens import Frame, TokenizerProtocol
 
@@ -113,6 +116,8 @@ _HOMES = {
     "PrefixPlanningResult": "foreword.rfc.types",
     "ReachabilityResult": "foreword.rfc.types",
     "ReachabilityValidator": "foreword.rfc.pipeline",
+    "Replay": "foreword.simulate.replay",
+    "ReplayConfig": "foreword.config.replay",
     "RequestContentGenerator": "foreword.rfc.pipeline",
     "RequestOrderPlanner": "foreword.rfc.pipeline",
     "RequestPlan": "foreword.rfc.types",
@@ -137,6 +142,7 @@ _HOMES = {
     "generate_request_lengths": "foreword.rfc.planning",
     "generate_request_suffix": "foreword.rfc.content",
     "load_dataset_config": "foreword.store.configs",
+    "load_replay_config": "foreword.store.replays",
     "load_tokenizer": "foreword.store.tokenizers",
     "plan": "foreword.flow",
     "plan_prefix_lengths": "foreword.rfc.planning",
@@ -181,6 +187,8 @@ __all__ = [
     "PrefixPlanningResult",
     "ReachabilityResult",
     "ReachabilityValidator",
+    "Replay",
+    "ReplayConfig",
     "RequestContentGenerator",
     "RequestOrderPlanner",
     "RequestPlan",
@@ -206,6 +214,7 @@ __all__ = [
     "generate_request_lengths",
     "generate_request_suffix",
     "load_dataset_config",
+    "load_replay_config",
     "load_tokenizer",
     "plan",
     "plan_prefix_lengths",

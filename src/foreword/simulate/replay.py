@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from foreword.cache.group import Lookup
-from foreword.cache.instance import Tracking
+from foreword.cache.instance import Tracking, Traffic
 from foreword.cache.pooled import group_of
 from foreword.errors import ConfigError, DataError
 from foreword.simulate.cores import Core
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from foreword.cache.group import CacheGroup, ReadOutcome, WriteOutcome
-    from foreword.cache.instance import InstanceCache, Traffic
+    from foreword.cache.instance import InstanceCache
     from foreword.cache.masks import BlockMask
     from foreword.cache.table import State
     from foreword.config.replay import ReplayConfig
@@ -256,6 +256,17 @@ class Replay:
         self.settle()
         for at in self.instances.values() if instance_id is None else [self._instance(instance_id)]:
             at.cache.clear()
+
+    def reset_rates(self) -> None:
+        """Measure from here on: series, traffic and counts begin again; what is cached stays."""
+        self.settle()
+        for at in self.instances.values():
+            tiers = len(at.group.tiers)
+            at.series, at.cache.traffic = Series(tiers), [Traffic() for _ in range(tiers)]
+            at.trace_ids, at.paths = [], []
+        for group in self.groups:
+            group.over_quota_checks = 0
+        self.skipped.clear()
 
     def rates(self, instance_id: str) -> Totals:
         """Sums and ratios over the reads of an instance so far."""
