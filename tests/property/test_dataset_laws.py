@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -78,9 +79,9 @@ def test_what_is_written_hits_what_is_planned(document: dict[str, Any]) -> None:
     rows, facts = lines(made.data), lines(made.metadata)
     local = document["routing"]["cache_scope"] == "dp_local"
     ranks = [fact["planned_dp_id"] if local else 0 for fact in facts]
-    warmups = [
-        row | {"planned_dp_id": row["planned_dp_id"] if local else 0} for row in lines(workshop.warmup_lines()[0])
-    ]
+    warmups = lines(workshop.warmup_lines()[0])
+    for row in warmups:
+        row["planned_dp_id"] *= local
     for name, before in (("cold", []), ("hot", warmups)):
         planned = [(fact["input_len"], fact[f"expected_hit_len_{name}"]) for fact in facts]
         assert served(rows, ranks, before, document["block_size"]) == planned
@@ -96,7 +97,7 @@ def test_a_request_depends_on_the_config_and_its_place_alone(document: dict[str,
         return
     n = document["request_count"]
     cuts = sorted({0, n, *data.draw(st.lists(st.integers(0, n), max_size=3))})
-    stretches = data.draw(st.permutations(list(zip(cuts, cuts[1:], strict=False))))
+    stretches = data.draw(st.permutations(list(pairwise(cuts))))
 
     (whole,) = workshop.rows(0, n)
     parts = {start: part for start, stop in stretches for part in anew.rows(start, stop)}
