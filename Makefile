@@ -39,7 +39,7 @@ docs: ## the documentation as HTML in docs/_build
 	$(INSTALL) --extras dev,docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 
-test-real: ## predictions against a real vLLM on the CPU; fetches 4 GB the first time
+test-real: ## predictions against real servers (vLLM, SGLang) on the CPU; fetches 5 GB the first time
 	$(INSTALL) --extras dev,docs
 	bash scripts/test-real.sh $(ARGS)
 

