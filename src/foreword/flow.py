@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from foreword.config.replay import ReplayConfig
     from foreword.config.server import ServerConfig
     from foreword.report.write import WrittenReport
+    from foreword.run.probe import Probed, ProbeSpec
     from foreword.run.spec import Progress as RunProgress
     from foreword.run.spec import RunOutcome, RunSpec
     from foreword.simulate.replay import Replay
@@ -164,6 +165,13 @@ def regenerate(
         folder = output or Path(temporary) / "dataset"
         generate(recipe.config, folder, making=making, progress=progress)
         return compare(recipe, folder, kept=output is not None)
+
+
+def probe(spec: ProbeSpec) -> Probed:
+    """Ask a server what it puts around prompts and how large its blocks are."""
+    from foreword.run.probe import probe as ask
+
+    return ask(spec)
 
 
 def run(spec: RunSpec, progress: RunProgress | None = None) -> RunOutcome:

@@ -38,6 +38,10 @@ COMMANDS = {
         "Make a data set again from its manifest and prove that it is the same.",
         "foreword regenerate --manifest dataset/manifest.json",
     ),
+    "probe": (
+        "Ask a server what it puts around prompts, and how large its cache blocks are.",
+        "foreword probe http://127.0.0.1:8000 --output server.yaml",
+    ),
     "run": (
         "Send a data set to a server, closed loop, and record every request.",
         "foreword run --dataset dataset --url http://127.0.0.1:8000 --concurrency 1",

@@ -71,12 +71,12 @@ def run(  # noqa: PLR0913 - one parameter a flag
     from foreword.run.spec import Isolation, RunSpec
     from foreword.terms import ExecutionMode
 
-    urls, metrics_urls = _addresses(_split(url), _split(metrics_url), config)
+    urls, metrics_urls = _addresses(split(url), split(metrics_url), config)
     spec = RunSpec(
         dataset=dataset,
         urls=urls,
         metrics_urls=metrics_urls,
-        api_key=_api_key(api_key_env),
+        api_key=api_key(api_key_env),
         concurrency=concurrency,
         mode=ExecutionMode(mode) if mode else None,
         model=model,
@@ -98,18 +98,20 @@ def _addresses(
 
         asked = load_dataset_config(config)
         execution = asked.execution
-        urls = urls or asked.routing.instances or _split((execution.url or "",))
-        metrics_urls = metrics_urls or _split((execution.metrics_url or "",))
+        urls = urls or asked.routing.instances or split((execution.url or "",))
+        metrics_urls = metrics_urls or split((execution.metrics_url or "",))
     if not urls:
         raise UsageError("no server to send to", advice="give --url, or --config with execution.url")
     return urls, metrics_urls
 
 
-def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+def split(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Values of an option that takes several, with commas or repeated."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def _api_key(variable: str | None) -> str | None:
+def api_key(variable: str | None) -> str | None:
+    """The key in an environment variable; UsageError where there is none."""
     if variable is None:
         return None
     key = os.environ.get(variable)

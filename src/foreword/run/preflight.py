@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foreword.engines.page import Page
     from foreword.run.targets import Target
     from foreword.run.web import Reply, Web
-    from foreword.store.requests import RunManifest
+    from foreword.terms import Engine
 
 _OK = 200
 _UNAUTHORISED = {401, 403}
@@ -42,14 +42,14 @@ class ServerFacts:
 
 
 async def examine(
-    web: Web, targets: Sequence[Target], *, model: str | None, metrics_urls: Sequence[str], manifest: RunManifest
+    web: Web, targets: Sequence[Target], *, model: str | None, metrics_urls: Sequence[str], planned: Engine
 ) -> ServerFacts:
     """Ask every server for its models and every metrics URL for a page; raises ``ServerError`` or ``UsageError``."""
     cards = [card for target in targets for card in await _model_cards(web, target, needed=model is None)]
     chosen = _choose(cards, model)
     urls, pages = await _metrics(web, targets, metrics_urls)
     owners = [str(card.get("owned_by")) for card in cards]
-    detection = detect(pages, owners, planned=manifest.engine)
+    detection = detect(pages, owners, planned=planned)
     version, server = await _version(web, targets[0])
     lengths = (card.get("max_model_len") for card in cards if card.get("id") == chosen)
     return ServerFacts(

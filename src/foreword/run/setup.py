@@ -101,7 +101,7 @@ async def prepare(planned: Planned, web: Web, *, transport: Transport) -> Setup:
         router.targets,
         model=spec.model or manifest.model,
         metrics_urls=spec.metrics_urls,
-        manifest=manifest,
+        planned=manifest.engine,
     )
     profile = facts.detection.profile
     sending = _sending(planned, facts, origin_ns=origin_ns)

@@ -39,11 +39,16 @@ def _around(rendered: str, content: str) -> tuple[str, str]:
 
 def frame_of_text(tokenizer: TokenizerProtocol, before: str, *, after: str) -> Frame:
     """Ids of the text around a content; TokenizerError where they depend on the content."""
-    found = {_frame_ids(tokenizer.encode(f"{before}{probe}{after}"), tokenizer.encode(probe)) for probe in PROBES}
-    sides = found.pop()
-    if found or sides is None:
+    sides = common_frame([(tokenizer.encode(f"{before}{probe}{after}"), tokenizer.encode(probe)) for probe in PROBES])
+    if sides is None:
         raise _unfit("has text whose tokens merge with those of the content")
     return Frame(*sides, head_text=before, tail_text=after)
+
+
+def common_frame(seen: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Head and tail of prompts, each given with its content's own ids; None where they are not the same in all."""
+    found = {_frame_ids(whole, content) for whole, content in seen}
+    return found.pop() if len(found) == 1 else None
 
 
 def _frame_ids(whole: Sequence[int], content: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
