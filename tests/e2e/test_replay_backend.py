@@ -69,13 +69,13 @@ def test_measuring_anew_changes_no_answer() -> None:
     assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize("arguments", [{"keys": [1], "input_len": 0}, {"keys": [1, 2], "input_len": 7}])
-def test_a_read_that_cannot_be_is_an_error(arguments: dict[str, object]) -> None:
+@pytest.mark.parametrize(("keys", "input_len"), [([1], 0), ([1, 2], 7)])
+def test_a_read_that_cannot_be_is_an_error(keys: list[int], input_len: int) -> None:
     """No tokens, or more keys than they fill; nothing is counted."""
     cache = foreword.Replay(foreword.ReplayConfig.from_document(document()))
 
     with pytest.raises(DataError, match=r"^(input_len|keys): "):
-        cache.read("a", 1, **arguments)  # type: ignore[arg-type]
+        cache.read("a", 1, keys=keys, input_len=input_len)
 
     assert cache.rates("a").reads == 0
 
