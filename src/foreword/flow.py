@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from foreword.simulate.summary import TraceFacts
     from foreword.store.checking import Check
     from foreword.store.dataset import Written
+    from foreword.store.exporting import Exported
     from foreword.store.regenerating import Regenerated
     from foreword.store.replays import Export
     from foreword.store.tokenizers import LoadedTokenizer
@@ -146,6 +147,22 @@ def validate(
     from foreword.store.checking import check_dataset
 
     return check_dataset(dataset, tokenizer=tokenizer, corpus=corpus, progress=progress)
+
+
+def export(
+    dataset: Path,
+    output: Path,
+    *,
+    target: str,
+    url: str,
+    tokenizer: str | None = None,
+    progress: Callable[[int, int], None] = _unheard,
+) -> Exported:
+    """Write a data set for another tool, ``target``, and say how to send it as it was planned."""
+    from foreword.store.commands import ExportFormat
+    from foreword.store.exporting import export_dataset
+
+    return export_dataset(dataset, output, target=ExportFormat(target), url=url, tokenizer=tokenizer, progress=progress)
 
 
 def regenerate(

@@ -42,6 +42,10 @@ COMMANDS = {
         "Ask a server what it puts around prompts, and how large its cache blocks are.",
         "foreword probe http://127.0.0.1:8000 --output server.yaml",
     ),
+    "export": (
+        "Write a data set for another load generator, with the command that keeps its ratio.",
+        "foreword export --dataset dataset --format vllm --output exported",
+    ),
     "run": (
         "Send a data set to a server, closed loop, and record every request.",
         "foreword run --dataset dataset --url http://127.0.0.1:8000 --concurrency 1",
