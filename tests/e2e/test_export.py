@@ -13,6 +13,7 @@ import pytest
 
 from foreword.cli.app import main
 from tests.support.datasets import generate, small
+from tests.support.replaying import document, group, instance
 
 ONE_LANE = {"request_order": {"across_group": "interleave"}, "model": "tiny", "execution": {"concurrency": 3}}
 
@@ -26,8 +27,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def with_ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as token ids, on two ranks."""
-    document = small(**ONE_LANE, prompt_format="completions_ids", routing={"dp_size": 2, "cache_scope": "dp_local"})
-    return generate(tmp_path_factory.mktemp("export") / "ids", document)
+    config = small(**ONE_LANE, prompt_format="completions_ids", routing={"dp_size": 2, "cache_scope": "dp_local"})
+    return generate(tmp_path_factory.mktemp("export") / "ids", config)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -42,10 +43,10 @@ def exported(dataset: Path, target: str, output: Path, capsys: pytest.CaptureFix
     code = main(
         ["export", "--dataset", str(dataset), "--format", target, "--output", str(output), "--url", address, "--json"]
     )
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert document["requests"] == 40
-    return document
+    assert said["requests"] == 40
+    return said
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,12 @@ def test_aisbench_gets_a_whole_config(dataset: Path, tmp_path: Path, capsys: pyt
     assert made["command"].startswith(f"ais_bench {tmp_path / 'aisbench_config.py'} ")
 
 
+def unlimited(ranks: list[int]) -> dict[str, Any]:
+    """A replay with a pool of vLLM's without a limit for each rank."""
+    pools = [group(instances=[instance(f"dp{rank}", policy="vllm", block_size=16)], name=f"g{rank}") for rank in ranks]
+    return {**document(*pools), "output_result_path": "replayed"}
+
+
 @pytest.mark.parametrize("kind", ["text", "ids"])
 def test_a_trace_replays_to_the_designed_hits(
     request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
@@ -138,32 +145,7 @@ def test_a_trace_replays_to_the_designed_hits(
     exported(source, "trace", tmp_path, capsys)
     planned = rows(source / "request_metadata.jsonl")
     ranks = sorted({row["planned_dp_id"] for row in planned})
-    groups = [
-        {
-            "group_name": f"g{rank}",
-            "quota_capacity": -1,
-            "used_percentage": 1.0,
-            "tier_strategy": {"hierarchical_eviction_enabled": False},
-            "storages": [],
-            "instances": [
-                {
-                    "instance_id": f"dp{rank}",
-                    "block_size": 16,
-                    "bytes_per_token": 1024,
-                    "eviction_policy_type": "vllm",
-                    "eviction_policy_params": {},
-                }
-            ],
-        }
-        for rank in ranks
-    ]
-    document = {
-        "trace_file_path": "trace.jsonl",
-        "output_result_path": "replayed",
-        "eviction_params": {"eviction_mode": 3, "eviction_batch_size_per_instance": 1},
-        "instance_groups": groups,
-    }
-    (tmp_path / "replay.json").write_text(json.dumps(document))
+    (tmp_path / "replay.json").write_text(json.dumps(unlimited(ranks)))
 
     assert main(["replay", "--config", str(tmp_path / "replay.json")]) == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from enum import StrEnum
+from string import Template
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -81,7 +82,7 @@ _NOTES: dict[ExportFormat, tuple[str, ...]] = {
 _COLD = "start from an empty cache (restart the server, or POST /reset_prefix_cache): the tool does not empty it"
 
 
-def command_for(target: ExportFormat, file: Path, manifest: RunManifest, *, url: str) -> str:
+def command_for(target: ExportFormat, file: Path, *, manifest: RunManifest, url: str) -> str:
     """A line for a shell; what the data set does not say stands in capitals."""
     facts = {"file": shlex.quote(str(file)), "url": shlex.quote(url.rstrip("/")), "count": manifest.request_count}
     model = shlex.quote(manifest.model) if manifest.model else "MODEL"
@@ -101,8 +102,17 @@ def notes_for(target: ExportFormat, manifest: RunManifest) -> tuple[str, ...]:
 def aisbench_config(file: Path, manifest: RunManifest, *, url: str) -> str:
     """A config of AISBench: bare prompts, one answer length a request, no retry that would warm the cache."""
     address = urlsplit(url)
-    batch = min(manifest.concurrency, _MOST_AISBENCH_BATCH)
-    return f'''"""Made by Foreword from data set {manifest.dataset_id!r}; sends its requests in order, as they are."""
+    return _AISBENCH.substitute(
+        dataset_id=repr(manifest.dataset_id),
+        model=repr(manifest.model or ""),
+        host=repr(address.hostname or "localhost"),
+        port=address.port or 80,
+        batch=min(manifest.concurrency, _MOST_AISBENCH_BATCH),
+        path=repr(str(file.resolve())),
+    )
+
+
+_AISBENCH = Template('''"""Made by Foreword from data set $dataset_id; sends its requests in order, as they are."""
 
 from ais_bench.benchmark.datasets import CustomDataset
 from ais_bench.benchmark.models import VLLMCustomAPI
@@ -117,14 +127,14 @@ models = [
         type=VLLMCustomAPI,
         abbr="foreword-completions",
         path="",
-        model={(manifest.model or "")!r},
+        model=$model,
         stream=True,
         request_rate=0,
         retry=1,
-        host_ip={(address.hostname or "localhost")!r},
-        host_port={address.port or 80},
+        host_ip=$host,
+        host_port=$port,
         max_out_len=512,
-        batch_size={batch},
+        batch_size=$batch,
         generation_kwargs=dict(temperature=0, ignore_eos=True),
     )
 ]
@@ -133,14 +143,14 @@ datasets = [
     dict(
         abbr="foreword",
         type=CustomDataset,
-        path={str(file.resolve())!r},
+        path=$path,
         reader_cfg=dict(input_columns=["question", "max_out_len"], output_column="answer"),
         infer_cfg=dict(
-            prompt_template=dict(type=PromptTemplate, template="{{question}}"),
+            prompt_template=dict(type=PromptTemplate, template="{question}"),
             retriever=dict(type=ZeroRetriever),
             inferencer=dict(type=GenInferencer),
         ),
         eval_cfg=dict(evaluator=dict(type=AccEvaluator)),
     )
 ]
-'''
+''')

@@ -79,7 +79,7 @@ def export_dataset(
     if target is ExportFormat.AISBENCH:
         files.append(output / AISBENCH_CONFIG)
         replace_file(files[-1], aisbench_config(path, manifest, url=url).encode())
-    command = command_for(target, files[-1], manifest, url=url)
+    command = command_for(target, files[-1], manifest=manifest, url=url)
     return Exported(tuple(files), count, command, notes_for(target, manifest))
 
 
