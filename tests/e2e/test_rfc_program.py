@@ -97,6 +97,27 @@ def test_the_stages_write_what_one_call_writes(config: DatasetConfig, tmp_path: 
     assert report.validation_status == "PASS"
 
 
+NAMED = {
+    "named": ["suffix.mode=named_then_random", "suffix.samples=[en:1, en:2]", "prefix.samples=[en:3, en:4, en:5]"],
+    "dealt": ["suffix.source=random_tokens", "suffix.collision_detection.cache_match_semantics=independent_block"],
+    "nonce": ["nonce=run-7"],
+}
+
+
+@pytest.mark.parametrize("changes", list(NAMED.values()), ids=list(NAMED))
+def test_the_stages_know_samples_and_matching(changes: list[str], tmp_path: Path) -> None:
+    """Named samples, another way of matching and a nonce give the same prompts by stages as by one call."""
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML)
+    config = PrefixCacheDatasetConfig.load(path, overrides=changes)
+
+    ordered, _ = staged(config)
+
+    whole = foreword.generate_prefix_cache_dataset(config, output=tmp_path / "whole")
+    rows = [json.loads(line) for line in whole.data_path.read_text().splitlines()]
+    assert [request.prompt for request in ordered] == [row["prompt"] for row in rows]
+
+
 def test_the_program_runs_and_reports(config: DatasetConfig, tmp_path: Path) -> None:
     """The runner and the report builder close the RFC's program: measured is designed."""
     ordered, groups = staged(config)

@@ -164,7 +164,13 @@ def composer_of(
     )
     tops = np.zeros(len(members.groups.ids), np.int64)
     np.maximum.at(tops, members.groups.of_request, prefix_len)
-    stories = stories_for(longest=int(input_len.max()), shared=int(tops.sum()), total=int(input_len.sum()))
+    options = options or ContentOptions(separator=source.separator)
+    stories = stories_for(
+        longest=int(input_len.max()),
+        shared=int(tops.sum()),
+        total=int(input_len.sum()),
+        apart=options.picking.dealt,
+    )
     corpora = [
         load_corpus(
             each.source,
@@ -175,7 +181,6 @@ def composer_of(
         )
         for each in (source, composing.prefix_source or source)
     ]
-    options = options or ContentOptions(separator=source.separator)
     return prepare(tokenizer, corpora[0], plan=plan, options=options, prefix_corpus=corpora[1])
 
 

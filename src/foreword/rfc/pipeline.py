@@ -42,6 +42,7 @@ from foreword.terms import CacheScope, ExecutionMode, PromptFormat, draw_key, re
 from foreword.workload import order as ordering
 from foreword.workload.content import ContentOptions
 from foreword.workload.registry import Chunking
+from foreword.workload.suffix import Picking
 from foreword.workload.tokens import Frame
 
 if TYPE_CHECKING:
@@ -406,7 +407,10 @@ def _composer(
     source = DataSourceConfig.of(suffix.source, suffix.path, suffix=suffix, seed=seed)
     collisions = suffix.collision_detection
     options = ContentOptions(
-        separator=suffix.separator, max_retries=collisions.max_retries, on_conflict=collisions.on_conflict
+        separator=suffix.separator,
+        picking=Picking.of(suffix, None if config is None else config.prefix),
+        max_retries=collisions.max_retries,
+        on_conflict=collisions.on_conflict,
     )
     tokenizer = load_tokenizer("builtin" if config is None else config.tokenizer)
     composing = DEFAULT_COMPOSING if config is None else _composing(config, frame_for(tokenizer, config))
