@@ -162,15 +162,8 @@ def composer_of(
         as_ids=composing.as_ids,
         every_cut=composing.every_cut,
     )
-    tops = np.zeros(len(members.groups.ids), np.int64)
-    np.maximum.at(tops, members.groups.of_request, prefix_len)
     options = options or ContentOptions(separator=source.separator)
-    stories = stories_for(
-        longest=int(input_len.max()),
-        shared=int(tops.sum()),
-        total=int(input_len.sum()),
-        apart=options.picking.dealt,
-    )
+    stories = _stories_of(plan, apart=options.picking.dealt)
     corpora = [
         load_corpus(
             each.source,
@@ -182,6 +175,14 @@ def composer_of(
         for each in (source, composing.prefix_source or source)
     ]
     return prepare(tokenizer, corpora[0], plan=plan, options=options, prefix_corpus=corpora[1])
+
+
+def _stories_of(plan: ContentPlan, *, apart: bool) -> int:
+    """Size of the built-in pool for all requests."""
+    tops = np.zeros(len(plan.group_ids), np.int64)
+    np.maximum.at(tops, plan.group, plan.prefix_len)
+    lengths = plan.input_len
+    return stories_for(longest=int(lengths.max()), shared=int(tops.sum()), total=int(lengths.sum()), apart=apart)
 
 
 def suffix_of(

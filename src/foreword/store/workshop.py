@@ -177,11 +177,10 @@ class Workshop:
         return np.concatenate((self.head, prompt.ids, self.tail))
 
     def _windows(self, whole: IntArray, shared: int) -> UInt64Array:
-        """Digests of sampled windows of the private part, none where collisions are not looked for."""
+        """Digests of sampled windows of the private part; none where collisions are not looked for, or all are."""
         asked, size = self.design.config.suffix.collision_detection, self.design.facts.block_size
-        return sampled_windows(
-            whole, shared, block_size=size, window_blocks=asked.window_blocks if asked.enabled else 0
-        )
+        wanted = asked.enabled and self.rule is None
+        return sampled_windows(whole, shared, block_size=size, window_blocks=asked.window_blocks if wanted else 0)
 
     def _first_private(self, whole: IntArray, group: int, shared: int, name: str) -> int:
         """Digest of the first block that a prompt does not share, after checking that it shares what it should.
