@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from foreword.store.tokenizers import LoadedTokenizer
     from foreword.store.traces import TraceSource
     from foreword.workload.content import ProofLevel
+    from foreword.workload.tokens import Frame
 
     Hear = Callable[[str, str], AbstractContextManager[Callable[[int, int], None]]]
 
@@ -108,8 +109,9 @@ def _unheard(_done: int, _total: int) -> None:
 
 def plan(config: DatasetConfig) -> Design:
     """Plan a data set without text."""
-    tokenizer = None if config.prompt_format is PromptFormat.COMPLETIONS_IDS else _tokenizer(config)
-    return _design(config, tokenizer)
+    as_ids = config.prompt_format is PromptFormat.COMPLETIONS_IDS
+    bare = as_ids and _block_size(config)[0] > 1
+    return _design(config, None if bare else _tokenizer(config))
 
 
 def generate(
@@ -346,10 +348,21 @@ def _design(config: DatasetConfig, tokenizer: LoadedTokenizer | None) -> Design:
 
         frame = frame_for(tokenizer, config)
         facts = replace(facts, head_len=len(frame.head_ids), tail_len=len(frame.tail_ids))
+        if block_size == 1:
+            facts = replace(facts, branches=_branches(config, tokenizer, frame))
     with about(Kind.PLANNING, config.dataset_id):
         planned = design(config, facts)
     note_design(planned)
     return replace(planned, warnings=(*notes, *planned.warnings))
+
+
+def _branches(config: DatasetConfig, tokenizer: LoadedTokenizer, frame: Frame) -> int:
+    """Requests that can leave a master at one place, with one word kept for the warm-up of each lane (X16)."""
+    from foreword.workload.preparation import branches_of
+
+    as_ids = config.prompt_format is PromptFormat.COMPLETIONS_IDS
+    words = branches_of(tokenizer, config.suffix.separator, frame=frame, as_ids=as_ids)
+    return max(1, words - (config.routing.dp_size or 1))
 
 
 def _block_size(config: DatasetConfig) -> tuple[int, tuple[str, ...]]:

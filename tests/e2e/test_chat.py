@@ -49,6 +49,12 @@ def test_a_chat_hits_what_was_planned(tmp_path: Path, kind: str, block_size: int
         assert main(["run", "--dataset", str(dataset), "--url", url, "--output", str(run)]) == 0
     assert main(["report", "--run-dir", str(run)]) == 0
 
+    frame = json.loads((dataset / "manifest.json").read_text(encoding="utf-8"))["frame"]
+    facts = json.loads((run / "report" / "prefix_cache_report.json").read_text(encoding="utf-8"))["facts"]
+    page = (run / "report" / "prefix_cache_report.html").read_text(encoding="utf-8")
+    assert (facts["head_tokens"], facts["tail_tokens"]) == (frame["head_len"], frame["tail_len"])
+    assert f"{frame['head_len']} tokens before, {frame['tail_len']} behind; template" in page
+
     planned = {row["request_id"]: row for row in _rows(dataset / "request_metadata.jsonl")}
     found = _rows(run / "runtime" / "request_results.jsonl")
     compared = [row for row in found if row["pass"] in {"cold", "hot"}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from foreword.collect.ladder import Remainder, RungName, classify_remainder, climb
 from foreword.report import accounting, breakdown, series, text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from foreword.collect.ladder import Ladder
     from foreword.report.document import CauseCheck, TokenProof
     from foreword.report.evidence import Evidence
-    from foreword.report.records import RunRecord
+    from foreword.report.records import Manifest, RunRecord
 
 
 def examine(record: RunRecord) -> tuple[Evidence, ...]:
@@ -152,6 +152,18 @@ def _measured_note(evidence: Evidence, remainder: Remainder, *, checks: Sequence
     return f"{text.MEASURED_BY[evidence.measured.by]}; the step: {step}"
 
 
+def _prompt_facts(manifest: Manifest) -> dict[str, Any]:
+    """What was sent, with which tokens, and what the server puts around it."""
+    return {
+        "prompt_format": manifest.prompt_format,
+        "head_tokens": manifest.frame.head_len,
+        "tail_tokens": manifest.frame.tail_len,
+        "template": manifest.template.source if manifest.template else None,
+        "tokenizer": _basename(manifest.tokenizer.name),
+        "tokenizer_sha256": manifest.tokenizer.sha256,
+    }
+
+
 def _facts(record: RunRecord) -> FactsSection:
     manifest, run, metrics = record.manifest, record.run, record.metrics
     detected = metrics.engine if metrics else None
@@ -170,7 +182,7 @@ def _facts(record: RunRecord) -> FactsSection:
         salt_probe=run.isolation.salt_probe,
         concurrency=_text(run.concurrency),
         model=run.model,
-        prompt_format=manifest.prompt_format,
+        **_prompt_facts(manifest),
         engine_planned=manifest.engine.name,
         engine_detected=detected.name if detected else None,
         engine_version=detected.version if detected else None,
@@ -183,8 +195,6 @@ def _facts(record: RunRecord) -> FactsSection:
         cache_scope=manifest.routing.cache_scope,
         dp_size=manifest.routing.dp_size,
         endpoints=len(run.urls),
-        tokenizer=_basename(manifest.tokenizer.name),
-        tokenizer_sha256=manifest.tokenizer.sha256,
         reencode_level=manifest.reencode.level,
         reencode_checked=manifest.reencode.checked,
         reencode_checked_full=manifest.reencode.checked_full,

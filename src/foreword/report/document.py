@@ -410,6 +410,9 @@ class FactsSection(Model):
     concurrency: str | None
     model: str | None
     prompt_format: str | None
+    head_tokens: int
+    tail_tokens: int
+    template: str | None
     engine_planned: str | None
     engine_detected: str | None
     engine_version: str | None

@@ -96,6 +96,12 @@ class GroupFacts(msgspec.Struct, frozen=True):
     cold_start_loss: float | None = None
 
 
+class TemplateFacts(msgspec.Struct, frozen=True):
+    """Where head and tail of the prompts come from."""
+
+    source: str | None = None
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """The part of ``manifest.json`` that a report needs."""
 
@@ -109,6 +115,7 @@ class Manifest(msgspec.Struct, frozen=True):
     prompt_format: str | None = None
     engine: EngineFacts = EngineFacts()
     frame: FrameFacts = FrameFacts()
+    template: TemplateFacts | None = None
     target: TargetFacts = TargetFacts()
     tokenizer: TokenizerFacts = TokenizerFacts()
     routing: RoutingFacts = RoutingFacts()

@@ -32,12 +32,16 @@ _TRUNK_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a config leaves to the tokenizer, the template and the engine."""
+    """What a config leaves to the tokenizer, the template and the engine.
+
+    ``branches`` are the requests that can leave a master at one place, where single tokens are matched.
+    """
 
     block_size: int
     rule: HitRule
     head_len: int = 0
     tail_len: int = 0
+    branches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
     lanes = ordering.lanes(route, groups, order=early)
     prompts = _prompts(config, facts, groups, lanes, sample.tokens)
     check_prompts(prompts)
-    aim = _aim(config, groups)
+    aim = replace(_aim(config, groups), branches=facts.branches)
     plan, order = _plan_and_order(prompts, aim, arrangement, early)
     prediction = predict(prompts, plan.prefix_len, order=order, rule=facts.rule)
     reach = reach_of(prompts, warm=aim.warm, nested=aim.nested)

@@ -194,7 +194,7 @@ def manifest_document(design: Design, parts: Mapping[str, Any]) -> dict[str, Any
         "request_order": config.request_order.model_dump(mode="json"),
         "order_sha256": sha256(design.order.astype("<i8").tobytes()).hexdigest(),
         "routing": _routing_facts(design),
-        "planning": {"strategy": design.plan.strategy, "shape": config.prefix.shape.value},
+        "planning": _planning_facts(design),
         "groups": group_rows(design),
         "ranks": rank_rows(design),
         "theoretical_result": theoretical_result(design),
@@ -225,6 +225,12 @@ def config_document(config: DatasetConfig) -> dict[str, Any]:
 
 def _base_name(path: str | None) -> str | None:
     return path if path is None or path.startswith("hub:") else PurePath(path).name
+
+
+def _planning_facts(design: Design) -> dict[str, Any]:
+    """How prefixes were planned; ``branches`` are the requests that may leave a master at one place (X16)."""
+    facts: dict[str, Any] = {"strategy": design.plan.strategy, "shape": design.config.prefix.shape.value}
+    return facts if design.facts.branches is None else facts | {"branches": design.facts.branches}
 
 
 def _pass_result(design: Design, hits: IntArray) -> dict[str, Any]:

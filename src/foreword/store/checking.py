@@ -201,9 +201,9 @@ def _replan(check: Check, manifest: dict[str, Any], layout: Layout, encoder: Enc
     try:
         config = DatasetConfig.parse(manifest.get("config") or {}, root=ROOT)
         size = config.block_size if isinstance(config.block_size, int) else layout.block_size
-        return design(
-            config, Facts(size, PROFILES[config.engine].hit_rule, encoder.frame.head_len, encoder.frame.tail_len)
-        )
+        frame, branches = encoder.frame, (manifest.get("planning") or {}).get("branches")
+        facts = Facts(size, PROFILES[config.engine].hit_rule, frame.head_len, frame.tail_len, branches)
+        return design(config, facts)
     except ForewordError as failure:
         check.problems.append(Problem(MANIFEST, "config", failure.message))
         check.not_recomposed_because = "its config is damaged"

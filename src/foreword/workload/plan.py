@@ -15,6 +15,7 @@ import numpy as np
 
 from foreword.errors import ConfigError
 from foreword.terms import IntArray, Semantics, Shape, TargetScope, request_id
+from foreword.workload.branching import spread
 from foreword.workload.staircase import Staircase, bisect, close
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Aim:
     """What to plan for.
 
     ``targets`` has one ratio for each group, or a single one for the whole set. ``warm`` plans for lanes that hold
-    their longest prefix already.
+    their longest prefix already. ``branches``, for blocks of one token, are the requests of a group that
+    may share the same prefix; others share a little more or less.
     """
 
     targets: tuple[Fraction, ...]
@@ -81,6 +83,7 @@ class Aim:
     nested: bool = True
     calibrate: bool = True
     max_iterations: int = 1000
+    branches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,10 @@ def plan_prefixes(prompts: Prompts, aim: Aim, *, order: IntArray) -> PrefixPlan:
     blocks[cells.order] = sorted_blocks
     targets = np.zeros(len(trunk), dtype=np.int64)
     targets[cells.group] = budgets * prompts.block_size + trunk[cells.group]
-    return PrefixPlan(prompts.trunk_len + blocks * prompts.block_size, targets, strategy)
+    prefix_len = prompts.trunk_len + blocks * prompts.block_size
+    if aim.branches is not None and aim.nested:
+        prefix_len = spread(prompts, prefix_len, branches=aim.branches, warm=aim.warm)
+    return PrefixPlan(prefix_len, targets, strategy)
 
 
 def _cells(prompts: Prompts, aim: Aim) -> _Cells:

@@ -82,13 +82,9 @@ class Text:
 
 def gather(tokenizer: TokenizerProtocol, text: Text, *, need: Need) -> Materials:
     """Read everything; TokenizerError or ConstructionError where exact prompts are impossible."""
-    lexicon = id_lexicon(tokenizer.pieces()) if need.as_ids else read_lexicon(tokenizer)
-    read = _id_separator if need.as_ids else read_separator
-    between = read(tokenizer, text.separator)
+    lexicon, between = _lexicon(tokenizer, text.separator, need.frame, as_ids=need.as_ids)
     if not need.as_ids:
-        lexicon = _plainest(
-            _in_frame(tokenizer, need.frame, _beside(tokenizer, between, lexicon)), tokenizer.pieces(), need
-        )
+        lexicon = _plainest(lexicon, tokenizer.pieces(), need)
     units = _units(tokenizer, text.suffix, between, need)
     prefix_units = units if text.same else _units(tokenizer, text.prefix, between, need)
     named, allowed = _chosen(text, units, prefix_units)
@@ -118,6 +114,20 @@ def gather(tokenizer: TokenizerProtocol, text: Text, *, need: Need) -> Materials
         diagnostics=_diagnostics(lexicon, starts, units, builder),
         warnings=tuple(_warnings(tokenizer.pieces(), units, builder=builder, need=need)),
     )
+
+
+def branches_of(tokenizer: TokenizerProtocol, separator: str, *, frame: Frame, as_ids: bool) -> int:
+    """Requests that can leave a master at one place, each with a first token that neither it nor a sibling has."""
+    lexicon, _ = _lexicon(tokenizer, separator, frame, as_ids=as_ids)
+    return len(lexicon.words) - 1
+
+
+def _lexicon(tokenizer: TokenizerProtocol, text: str, frame: Frame, *, as_ids: bool) -> tuple[Lexicon, Separator]:
+    """Words that keep their ids wherever they are put, and the separator."""
+    if as_ids:
+        return id_lexicon(tokenizer.pieces()), _id_separator(tokenizer, text)
+    between = read_separator(tokenizer, text)
+    return _in_frame(tokenizer, frame, _beside(tokenizer, between, read_lexicon(tokenizer))), between
 
 
 def _masters(builder: MasterBuilder, openings: list[list[tuple[int, bytes]]], need: Need) -> tuple[Master, ...]:

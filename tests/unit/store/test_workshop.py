@@ -103,10 +103,14 @@ def test_ids_are_written_as_numbers() -> None:
 
 
 def test_too_many_siblings_of_single_tokens_are_refused_before_anything_is_made() -> None:
-    """Where tokens are matched one by one, each first private token must differ from every sibling's."""
-    crowd = {"request_count": 6_000, "input_length": 33, "prefix": {"mode": "single_prefix"}}
+    """Where tokens are matched one by one, each first private token must differ from every sibling's.
 
-    with pytest.raises(ConstructionError, match="400 requests part at the same place"):
+    With everything shared that can be, all part before their last token, and no plan can spread them.
+    """
+    crowd = {"request_count": 6_000, "input_length": 33, "prefix": {"minimum_non_shared_length": 1}}
+    crowd |= {"target": {"hit_ratio": 1}}
+
+    with pytest.raises(ConstructionError, match="3200 requests part at the same place"):
         opened(**crowd, block_size=1)
 
 
