@@ -8,8 +8,6 @@ from string import Template
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from foreword.terms import ExecutionMode
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -56,12 +54,13 @@ _COMMANDS = {
     ),
     ExportFormat.AIPERF_MOONCAKE: (
         "aiperf profile --url {url} --model {model} --endpoint-type completions --streaming "
-        "--input-file {file} --custom-dataset-type mooncake_trace --request-count {count} --concurrency {concurrency} "
-        "--warmup-request-count 0 --extra-inputs ignore_eos:true"
+        "--input-file {file} --custom-dataset-type mooncake_trace --no-fixed-schedule "
+        "--request-count {count} --concurrency {concurrency} --warmup-request-count 0 --extra-inputs ignore_eos:true"
     ),
     ExportFormat.GUIDELLM: (
-        "guidellm benchmark --target {url} --model {model} --request-type text_completions --data {file} "
-        "--rate-type concurrent --rate {concurrency} --max-requests {count}"
+        "guidellm run --backend kind=openai_http,target={url},model={model},request_format=/v1/completions "
+        "--profile kind=concurrent,streams={concurrency} --constraint kind=max_requests,count={count} "
+        "--data kind=json_file,path={file}"
     ),
     ExportFormat.EVALSCOPE: (
         "evalscope perf --url {url}/v1/completions --model {model} --api openai --dataset line_by_line "
@@ -79,7 +78,14 @@ _NOTES: dict[ExportFormat, tuple[str, ...]] = {
         "give REPLAY.json an instance dp0, dp1, ... for each rank, with the data set's block_size and policy vllm",
     ),
 }
+_WARM = "send warmup.jsonl first: the ratio is planned for warm caches"
 _COLD = "start from an empty cache (restart the server, or POST /reset_prefix_cache): the tool does not empty it"
+
+
+def planned_warm(manifest: RunManifest) -> bool:
+    """Whether the ratio is that of caches that hold the prefixes already."""
+    theory = manifest.raw.get("theoretical_result")
+    return isinstance(theory, dict) and theory.get("designed_pass") == "hot"
 
 
 def command_for(target: ExportFormat, file: Path, *, manifest: RunManifest, url: str) -> str:
@@ -93,8 +99,7 @@ def notes_for(target: ExportFormat, manifest: RunManifest) -> tuple[str, ...]:
     """What the user has to see to, so that the ratio is the designed one."""
     if target is ExportFormat.TRACE:
         return _NOTES[target]
-    warm = "send warmup.jsonl first: the ratio is planned for warm caches"
-    first = warm if manifest.mode is ExecutionMode.WARMUP else _COLD
+    first = _WARM if planned_warm(manifest) else _COLD
     ranks = "one address a rank: the tool does not route by planned_dp_id"
     return (first, *((ranks,) if manifest.dp_size > 1 else ()), *_NOTES.get(target, ()))
 

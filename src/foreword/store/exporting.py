@@ -14,9 +14,9 @@ import msgspec
 from foreword.cache.blocks import block_keys, root_key
 from foreword.errors import DataError, UsageError
 from foreword.store.atomic import replace_file
-from foreword.store.commands import AISBENCH_CONFIG, ExportFormat, aisbench_config, command_for, notes_for
+from foreword.store.commands import AISBENCH_CONFIG, ExportFormat, aisbench_config, command_for, notes_for, planned_warm
 from foreword.store.encoding import Encoder
-from foreword.store.requests import read_manifest, read_requests
+from foreword.store.requests import read_manifest, read_requests, read_warmup
 from foreword.store.rows import DataRow
 from foreword.terms import PromptFormat
 
@@ -72,15 +72,19 @@ def export_dataset(
             advice=f"generate with prompt_format: {layout.prompts[0]}, or export to another format",
         )
     requests = _heard(read_requests(dataset), manifest.request_count, progress)
-    lines = _trace_lines(requests, manifest, tokenizer) if target is ExportFormat.TRACE else map(layout.line, requests)
+    lines = (
+        _trace_lines(dataset, requests, manifest, tokenizer)
+        if target is ExportFormat.TRACE
+        else map(layout.line, requests)
+    )
     path = output / layout.file
-    count = _write_lines(path, lines)
+    _write_lines(path, lines)
     files = [path]
     if target is ExportFormat.AISBENCH:
         files.append(output / AISBENCH_CONFIG)
         replace_file(files[-1], aisbench_config(path, manifest, url=url).encode())
     command = command_for(target, files[-1], manifest=manifest, url=url)
-    return Exported(tuple(files), count, command, notes_for(target, manifest))
+    return Exported(tuple(files), manifest.request_count, command, notes_for(target, manifest))
 
 
 def _heard(requests: Iterable[SendRequest], total: int, progress: Callable[[int, int], None]) -> Iterator[SendRequest]:
@@ -89,16 +93,17 @@ def _heard(requests: Iterable[SendRequest], total: int, progress: Callable[[int,
         progress(done, total)
 
 
-def _write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write a file as a whole or not at all; how many lines it has."""
+def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    growing, count = path.with_name(f"{path.name}.partial"), 0
-    with growing.open("wb") as file:
-        for line in lines:
-            file.write(line + b"\n")
-            count += 1
-    growing.replace(path)
-    return count
+    growing = path.with_name(f"{path.name}.partial")
+    try:
+        with growing.open("wb") as file:
+            for line in lines:
+                file.write(line + b"\n")
+        growing.replace(path)
+    finally:
+        growing.unlink(missing_ok=True)
 
 
 def _text(request: SendRequest) -> str:
@@ -166,24 +171,35 @@ def _unsaid(request: SendRequest) -> bytes:
     raise NotImplementedError(request.request_id)
 
 
-def _trace_lines(requests: Iterable[SendRequest], manifest: RunManifest, tokenizer: str | None) -> Iterator[bytes]:
-    """Rows of a replay: one instance a rank, requests far enough apart for each to be written before the next."""
+def _trace_lines(
+    dataset: Path, requests: Iterable[SendRequest], manifest: RunManifest, tokenizer: str | None
+) -> Iterator[bytes]:
+    """Rows of a replay, one instance a cache domain; what a warm design has cached already is written first."""
     encoder = Encoder.of(manifest.raw, tokenizer)
-    root = root_key()
-    for request in requests:
-        ids = encoder.encode([_data_row(request)])[0]
-        if ids is None:
-            raise DataError(f"request {request.request_id}: holds no prompt of the data set's kind")
-        yield _encode(
-            {
-                "type": "request",
-                "instance_id": f"dp{request.planned_dp_id}",
-                "trace_id": request.request_id,
-                "timestamp_ns": (request.order_index + 1) * _BETWEEN_ROWS_NS,
-                "keys": block_keys(ids, manifest.block_size, parent=root),
-                "input_len": len(ids),
-            }
-        )
+    wrong = next(encoder.problems(manifest.raw, tokenizer), None)
+    if wrong is not None:
+        raise DataError(f"{wrong}", advice="name the tokenizer that the data set was made with")
+    warm = list(read_warmup(dataset)) if planned_warm(manifest) else []
+    for place, request in enumerate(warm, start=1):
+        yield _trace_row("write", request, encoder, manifest=manifest, place=place)
+    for place, request in enumerate(requests, start=len(warm) + 1):
+        yield _trace_row("request", request, encoder, manifest=manifest, place=place)
+
+
+def _trace_row(kind: str, request: SendRequest, encoder: Encoder, *, manifest: RunManifest, place: int) -> bytes:
+    """Far enough behind the row before it for that to be written."""
+    ids = encoder.encode([_data_row(request)])[0]
+    if ids is None:
+        raise DataError(f"request {request.request_id}: holds no prompt of the data set's kind")
+    local = (manifest.raw.get("routing") or {}).get("cache_scope") == "dp_local"
+    row = {
+        "type": kind,
+        "instance_id": f"dp{request.planned_dp_id if local else 0}",
+        "trace_id": request.request_id,
+        "timestamp_ns": place * _BETWEEN_ROWS_NS,
+        "keys": block_keys(ids, manifest.block_size, parent=root_key()),
+    }
+    return _encode(row if kind == "write" else {**row, "input_len": len(ids)})
 
 
 def _data_row(request: SendRequest) -> DataRow:
