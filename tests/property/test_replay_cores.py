@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foreword.config.replay import ReplayConfig
 from foreword.errors import UsageError
 from foreword.simulate.compiled import replay_compiled
-from foreword.simulate.cores import WORTH_COMPILING_ROWS, Core, chosen_core, misfit
+from foreword.simulate.cores import WORTH_COMPILING_KEYS, Core, chosen_core, misfit
 from foreword.simulate.replay import Replay
 from foreword.simulate.summary import TraceFacts, summarise
 from foreword.trace.columns import columns_from
@@ -151,8 +151,8 @@ def test_short_traces_do_not_wait_for_a_compiler() -> None:
     """By itself the program takes the compiled core for long traces only; what is asked for is taken."""
     replay = Replay(ReplayConfig.from_document(document()))
 
-    assert chosen_core(replay, WORTH_COMPILING_ROWS - 1, asked=Core.AUTO) is Core.REFERENCE
-    assert chosen_core(replay, WORTH_COMPILING_ROWS, asked=Core.AUTO) is Core.COMPILED
+    assert chosen_core(replay, WORTH_COMPILING_KEYS - 1, asked=Core.AUTO) is Core.REFERENCE
+    assert chosen_core(replay, WORTH_COMPILING_KEYS, asked=Core.AUTO) is Core.COMPILED
     assert chosen_core(replay, 1, asked=Core.COMPILED) is Core.COMPILED
     assert chosen_core(replay, 10**6, asked=Core.REFERENCE) is Core.REFERENCE
 

@@ -10,7 +10,7 @@ from foreword.errors import UsageError
 if TYPE_CHECKING:
     from foreword.simulate.replay import Replay
 
-WORTH_COMPILING_ROWS = 20_000
+WORTH_COMPILING_KEYS = 300_000
 """Below this, the reference has answered before the compiled core is loaded."""
 
 _LARGEST_BLOCK_BYTES = 2**30
@@ -25,8 +25,8 @@ class Core(StrEnum):
     COMPILED = "compiled"
 
 
-def chosen_core(replay: Replay, rows: int, *, asked: Core) -> Core:
-    """The core that replays so many rows; ``UsageError`` if the compiled one is asked for in vain."""
+def chosen_core(replay: Replay, keys: int, *, asked: Core) -> Core:
+    """The core that replays rows with so many keys; ``UsageError`` if the compiled one is asked for in vain."""
     reason = misfit(replay)
     match asked:
         case Core.REFERENCE:
@@ -36,7 +36,7 @@ def chosen_core(replay: Replay, rows: int, *, asked: Core) -> Core:
         case Core.COMPILED:
             return Core.COMPILED
         case Core.AUTO:
-            return Core.COMPILED if reason is None and rows >= WORTH_COMPILING_ROWS else Core.REFERENCE
+            return Core.COMPILED if reason is None and keys >= WORTH_COMPILING_KEYS else Core.REFERENCE
 
 
 def misfit(replay: Replay) -> str | None:

@@ -134,7 +134,7 @@ def replay_trace(
     columns, moved = trace.columns.in_time_order()
     refuse = partial(source.refuse, refused=trace.refused)
     fed = 0
-    if chosen_core(replay, len(columns), asked=source.core) is Core.COMPILED:
+    if chosen_core(replay, len(columns.keys), asked=source.core) is Core.COMPILED:
         fed = _written_by(columns, replay.config.trace_replay.write_delay_ns) if goes_on else len(columns)
         _run_compiled(replay, columns, rows=fed, refuse=refuse, progress=progress)
     if replay.foresees:
