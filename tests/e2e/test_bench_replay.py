@@ -15,6 +15,6 @@ def test_the_benchmark_measures_every_case() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     lines = done.stdout.splitlines()
-    assert len(lines) == 13
+    assert len(lines) == 19
     assert "libcachesim: left out" in lines[-2]
     assert all(float(line.split()[-1].rstrip("x")) >= 0 for line in lines[1:-2])

@@ -180,7 +180,7 @@ def test_a_bad_config_is_named_by_its_path(kind: str, tmp_path: Path, capsys: py
         ("absent.jsonl", None, "cannot be read"),
         ("empty.jsonl", b"", "no row to replay"),
         ("blank.jsonl", b"\n  \n", "no row to replay"),
-        ("cut.jsonl.gz", gzip.compress(json.dumps(GET).encode())[:-9], "damaged"),
+        ("cut.jsonl.gz", gzip.compress(json.dumps(GET).encode(), mtime=0)[:-9], "damaged"),
         ("plain.jsonl.gz", json.dumps(GET).encode(), "damaged"),
         ("plain.jsonl.zst", json.dumps(GET).encode(), "damaged"),
         ("plain.parquet", json.dumps(GET).encode(), "plain.parquet: "),

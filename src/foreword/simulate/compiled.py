@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,16 @@ class _Taken:
     spans: IntArray
 
 
+class Ready(NamedTuple):
+    """What will have run, the ids of all keys, bits and ends of masks, requests, and rows that are skipped by kind."""
+
+    ran: Ran
+    ids: IntArray
+    masks: tuple[IntArray, IntArray]
+    asked: int
+    skipped: dict[str, int]
+
+
 def _unheard(_done: int, _total: int) -> None:
     """Progress that nobody watches."""
 
@@ -66,21 +76,32 @@ def replay_compiled(
     ``refuse`` hears of each row that cannot be executed, in order, and may raise; ``progress`` hears events of all
     events. The replay can go on from here, as if it had been fed every row.
     """
+    ready = prepare(replay, trace, refuse=refuse)
+    run_events(ready, progress)
+    replay.adopt(figures_of(replay, ready.ran), later=partial(state_of, replay, ready.ran, asked=ready.asked))
+    replay.skipped.update(ready.skipped)
+    replay.core = Core.COMPILED
+
+
+def prepare(replay: Replay, trace: TraceColumns, *, refuse: Callable[[RowError], None]) -> Ready:
+    """Events, ids and empty caches of a replay, before anything runs."""
     taken, skipped = _taken(replay, trace, refuse)
     events, times = _events(taken, trace, replay.config.trace_replay.write_delay_ns)
     ids, paths = _interned(replay, trace, taken, events)
     world = make_world(replay, trace, events=events, times=times, paths=paths)
     outcomes = np.zeros((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64)
-    masks, further = _mask_bits(trace), make_further(replay, world, events=events, ids=ids)
-    for start in range(0, len(events), STRETCH_EVENTS):
-        stop = min(start + STRETCH_EVENTS, len(events))
-        tiered.run(world, further, events, ids, masks, outcomes, start, stop)
-        progress(stop, len(events))
+    further = make_further(replay, world, events=events, ids=ids)
     ran = Ran(events, outcomes, world, further, tuple(paths), trace)
-    asked = int((taken.reads & taken.writes).sum())
-    replay.adopt(figures_of(replay, ran), later=partial(state_of, replay, ran, asked=asked))
-    replay.skipped.update(skipped)
-    replay.core = Core.COMPILED
+    return Ready(ran, ids, _mask_bits(trace), int((taken.reads & taken.writes).sum()), skipped)
+
+
+def run_events(ready: Ready, progress: Callable[[int, int], None] = _unheard) -> None:
+    """Run all events through the caches."""
+    ran = ready.ran
+    for start in range(0, len(ran.events), STRETCH_EVENTS):
+        stop = min(start + STRETCH_EVENTS, len(ran.events))
+        tiered.run(ran.world, ran.further, ran.events, ready.ids, ready.masks, ran.outcomes, start, stop)
+        progress(stop, len(ran.events))
 
 
 def _taken(replay: Replay, trace: TraceColumns, refuse: Callable[[RowError], None]) -> tuple[_Taken, dict[str, int]]:
