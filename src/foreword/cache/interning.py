@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FIRST_SLOTS = 1 << 10
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot(slots: IntArray, keys: IntArray, parents: IntArray, key: int, parent: int) -> int:
     """Where a block stands in a table with open addressing, or the free place for it."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(parent + 1) * np.uint64(0xC2B2AE3D27D4EB4F)
@@ -39,33 +39,44 @@ def intern_paths(keys: IntArray, spans: IntArray, written: int, ids: IntArray, f
     """Give the blocks of an instance their ids, from ``first``; returns key and parent of each, the latter from 0.
 
     Of ``spans``, slices of ``keys``, the first ``written`` are written in this order; the others are only looked up,
-    and their ids are -1 from the first block that is never written.
+    and their ids are -1 from the first block that is never written. The block that came behind another last time is
+    tried before the table is: most paths go on as they did.
     """
     room = 0
     for span in range(written):
         room += spans[span, 1] - spans[span, 0]
-    own_keys, parents = np.empty(room, np.int64), np.empty(room, np.int32)
+    own_keys, parents, followed = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
     slots = np.full(_FIRST_SLOTS, -1, np.int32)
     blocks = 0
     for span in range(len(spans)):
-        parent = -1
+        parent, block = -1, -1
         for at in range(spans[span, 0], spans[span, 1]):
-            place = _slot(slots, own_keys, parents, keys[at], parent)
-            if slots[place] < 0:
-                if span >= written:
+            if block < 0 or own_keys[block] != keys[at]:
+                place = _slot(slots, own_keys, parents, keys[at], parent)
+                block = slots[place]
+                if block < 0 and span >= written:
                     ids[at : spans[span, 1]] = -1
                     break
-                slots[place], own_keys[blocks], parents[blocks] = blocks, keys[at], parent
-                blocks += 1
-                parent = blocks - 1
-            else:
-                parent = slots[place]
-            ids[at] = first + parent
+                if block < 0:
+                    block = slots[place] = blocks
+                    own_keys[block], parents[block], followed[block] = keys[at], parent, -1
+                    blocks += 1
+            ids[at] = first + block
+            if parent >= 0:
+                followed[parent] = block
+            parent, block = block, followed[block]
             if 2 * blocks > slots.size:
-                slots = np.full(2 * slots.size, -1, np.int32)
-                for block in range(blocks):
-                    slots[_slot(slots, own_keys, parents, own_keys[block], parents[block])] = block
+                slots = _grown(slots, own_keys, parents, blocks)
     return own_keys[:blocks].copy(), parents[:blocks].copy()
+
+
+@njit(cache=True, nogil=True)
+def _grown(slots: IntArray, keys: IntArray, parents: IntArray, blocks: int) -> IntArray:
+    """A table of twice the size with the same blocks."""
+    grown = np.full(2 * slots.size, -1, np.int32)
+    for block in range(blocks):
+        grown[_slot(grown, keys, parents, keys[block], parents[block])] = block
+    return grown
 
 
 @njit(cache=True, nogil=True)

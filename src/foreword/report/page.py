@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 STATIC = files("foreword.report") / "static"
 
 
+@cache
 def environment() -> jinja2.Environment:
     """Templates, with the words and number formats of reports."""
     found = jinja2.Environment(
