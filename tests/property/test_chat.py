@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     minimum=st.sampled_from([1, 5, 16, 900]),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_chats_are_exact_in_any_template(  # noqa: PLR0913 - each is a case to vary
     folder: Path, block_size: int, *, kind: str, source: Callable[[], Corpus], pad: str, minimum: int, seed: int
 ) -> None:

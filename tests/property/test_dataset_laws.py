@@ -67,7 +67,7 @@ def served(
     ]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(whole_configs())
 def test_what_is_written_hits_what_is_planned(document: dict[str, Any]) -> None:
     """Laws 4 and 5: request by request, cold and warmed, for every order, scope, lane and block size."""

@@ -85,7 +85,7 @@ def on_reference(config: ReplayConfig, rows: list[TraceRow], *, lifecycle: bool)
     return replay, refused
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(fitting(), mixed_rows(names="abcx"), st.booleans())
 def test_both_cores_end_in_the_same_state(document: dict[str, Any], rows: list[TraceRow], lifecycle: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     """Series, tables, orders, traffic, lives, counts and refused rows are equal, and so is what a saved state holds."""
@@ -102,7 +102,7 @@ def test_both_cores_end_in_the_same_state(document: dict[str, Any], rows: list[T
     assert refused == refused_there
 
 
-@settings(max_examples=900)
+@settings(max_examples=250)
 @given(st.one_of(configs(names="abc"), pools_and_bounds()), mixed_rows(names="abcx"), st.booleans())
 def test_both_cores_end_in_the_same_state_whatever_the_config(
     document: dict[str, Any],
@@ -124,7 +124,7 @@ def test_both_cores_end_in_the_same_state_whatever_the_config(
     assert refused == refused_there
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(fitting(), mixed_rows(names="abc"), mixed_rows(names="abc"))
 def test_a_replay_goes_on_after_the_compiled_core(
     document: dict[str, Any], first: list[TraceRow], later: list[TraceRow]

@@ -63,7 +63,7 @@ def hits_of(policy: str, rows: list[TraceRow], capacity: int | None, **params: A
     return row_hits(replay)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(PROMPTS, st.integers(0, 9))
 def test_vllm_is_the_pool_block_by_block(prompts: list[tuple[str, int]], capacity: int) -> None:
     """Unfilled blocks take room, the last token is computed, equal blocks are stored twice, tails go first."""
@@ -183,7 +183,7 @@ def s3fifo(path: str, capacity: int, *, small_ratio: float, ghost_ratio: float, 
     return hits
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(SINGLE, CAPACITY)
 def test_fifo_and_lfu_on_single_blocks(path: list[str], capacity: int) -> None:
     """Paths of one block make the cache one of keys, which a list can model."""
@@ -193,7 +193,7 @@ def test_fifo_and_lfu_on_single_blocks(path: list[str], capacity: int) -> None:
     assert hits_of("lfu", rows, capacity) == lfu("".join(path), capacity)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(SINGLE, CAPACITY, st.sampled_from([0.1, 0.4]), st.integers(1, 3))
 def test_s3fifo_on_single_blocks(path: list[str], capacity: int, small_ratio: float, move_threshold: int) -> None:
     """Whatever the queues hold, a block leaves the ghost when it comes back."""
@@ -226,14 +226,14 @@ def best(path: str, capacity: int) -> int:
     return max(reached.values())
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from("abcde"), max_size=14), st.integers(0, 4))
 def test_optimal_is_the_best_of_all_choices(path: list[str], capacity: int) -> None:
     """Belady's choice against a search over every choice of victims."""
     assert sum(hits_of("optimal", requests(*path), capacity)) == best("".join(path), capacity)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(PROMPTS, CAPACITY, st.sampled_from(BOUNDED))
 def test_no_policy_beats_optimal(prompts: list[tuple[str, int]], capacity: int, policy: dict[str, Any]) -> None:
     """Hits of prefixes, too, are at most those of the bound."""
