@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from numba.core import config as numba_config
 
+from foreword.store.kernels import kept_kernels
 from tests.support.groups import GROUPS, chromium_binary, data_folder, folder_of, required_groups, tokenizer_path
 from tests.support.servers import mocker_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+# Compiled code of all tests, in this process and in those that it starts, stands in one place, by its sources.
+if not vars(numba_config)["CACHE_DIR"]:
+    with kept_kernels():
+        os.environ["NUMBA_CACHE_DIR"] = vars(numba_config)["CACHE_DIR"]
+    vars(numba_config)["CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", deadline=None, print_blob=True)

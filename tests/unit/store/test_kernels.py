@@ -30,9 +30,10 @@ print(add_one(1), add_one._cache.cache_path, numba.config.CACHE_DIR)
 def _run(environment: dict[str, str], folder: Path) -> list[str]:
     (folder / "program.py").write_text(ADD_ONE)
     source = str(Path(foreword.__file__).parents[1])
+    without = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, folder / "program.py"],
-        env={**os.environ, "PYTHONPATH": source, **environment},
+        env={**without, "PYTHONPATH": source, **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -71,6 +72,7 @@ def test_the_folder_that_numba_was_given_is_used(tmp_path: Path) -> None:
 def test_a_changed_source_is_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Kernels are parts of each other, so that a change in one file makes all of them new."""
     monkeypatch.setenv("FOREWORD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setitem(vars(config), "CACHE_DIR", "")
     (tmp_path / "cache").mkdir()
     source = tmp_path / "lists.py"
     source.write_text("# one")
