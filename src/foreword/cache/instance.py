@@ -9,7 +9,6 @@ import heapq
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from foreword.cache.foresight import Foresight
 from foreword.cache.lifecycle import Lifecycle
 from foreword.cache.policies.fifo import FifoPolicy
 from foreword.cache.policies.leaf_aware_lru import LeafAwareLruPolicy
@@ -37,6 +36,7 @@ from foreword.config.replay import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from foreword.cache.foresight import Foresight
     from foreword.cache.policies.base import Policy
     from foreword.cache.table import State
     from foreword.config.replay import Instance
@@ -86,11 +86,16 @@ class InstanceCache:
         self.keeps_tree = tracking.tree or isinstance(config, LeafAwareLruInstance)
         self.expires = isinstance(config, TtlInstance)
         self.lifecycle = Lifecycle() if tracking.lifecycle else None
-        self.foresight = Foresight() if isinstance(config, OptimalInstance) else None
         self.policies = [_policy(self, tier, options) for tier in range(tiers)]
         self.traffic = [Traffic() for _ in range(tiers)]
         self.last_seen_ns = 0
         self._expiries: list[tuple[int, int]] = []
+
+    @property
+    def foresight(self) -> Foresight | None:
+        """What its policy knows of the reads to come, where it needs that; such an instance has one tier."""
+        policy = self.policies[0]
+        return policy.foresight if isinstance(policy, OptimalPolicy) else None
 
     @property
     def cached_blocks(self) -> tuple[int, ...]:
@@ -252,19 +257,19 @@ def _policy(cache: InstanceCache, tier: int, options: PolicyOptions) -> Policy:
         case VllmInstance():
             quota = options.quota_bytes
             return VllmPolicy(cache.table, tier, None if quota is None else quota // cache.bytes_per_block)
-        case _:
-            return _policy_for_comparison(cache, tier)
+        case other:
+            return _policy_for_comparison(cache, other, tier)
 
 
-def _policy_for_comparison(cache: InstanceCache, tier: int) -> Policy:
-    match cache.config:
+def _policy_for_comparison(
+    cache: InstanceCache, config: FifoInstance | LfuInstance | S3FifoInstance | OptimalInstance, tier: int
+) -> Policy:
+    match config:
         case FifoInstance():
             return FifoPolicy(cache.table, tier)
         case LfuInstance():
             return LfuPolicy(cache.table, tier)
         case S3FifoInstance(eviction_policy_params=queues):
             return S3FifoPolicy(cache.table, tier, queues)
-        case OptimalInstance() if cache.foresight is not None:
-            return OptimalPolicy(cache.table, tier, cache.foresight)
-        case other:
-            raise TypeError(f"no policy for {other}")
+        case OptimalInstance():
+            return OptimalPolicy(cache.table, tier)

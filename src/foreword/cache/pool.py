@@ -75,6 +75,13 @@ class BlockPool:
             count += 1
         return count
 
+    def touch(self, keys: Sequence[int]) -> None:
+        """Put idle blocks of cached keys where a request that hits them and ends leaves them."""
+        for key in reversed(keys):
+            copy = self._first_copy(key)
+            if copy in self._idle:
+                self._idle.move_to_end(copy)
+
     def acquire(self, keys: Sequence[int], *, hit_limit_blocks: int, private_blocks: int = 0) -> Lease | None:
         """Admit a request: hold what it hits, make room for the rest.
 
@@ -83,7 +90,7 @@ class BlockPool:
         running requests leave too little room.
         """
         hit = self.match(keys[:hit_limit_blocks])
-        copies = [next(iter(self._copies[key])) for key in keys[:hit]]
+        copies = [self._first_copy(key) for key in keys[:hit]]
         idle = sum(copy in self._idle for copy in copies)
         if not self._fits(len(keys) - hit + private_blocks, beside=idle):
             return None
@@ -166,13 +173,17 @@ class BlockPool:
     def _fits(self, wanted: int, *, beside: int = 0) -> bool:
         return self.capacity_blocks is None or wanted <= self._blank_blocks + len(self._idle) - beside
 
+    def _first_copy(self, key: int) -> int:
+        """The block that got a key first."""
+        return next(iter(self._copies[key]))
+
     def _hold(self, copy: int) -> None:
         self._idle.pop(copy, None)
         self._holders[copy] = self._holders.get(copy, 0) + 1
 
     def _new_copy(self, key: int) -> int:
         if self.capacity_blocks is None and key in self._copies:
-            copy = next(iter(self._copies[key]))
+            copy = self._first_copy(key)
         else:
             self._take_blank()
             copy = self._numbered

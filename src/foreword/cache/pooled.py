@@ -50,10 +50,7 @@ class PooledGroup(CacheGroup):
         limit = hit_limit_blocks(lookup.input_tokens, instance.config.block_size)
         cut = Lookup(lookup.keys[:limit], lookup.mask, lookup.now, lookup.input_tokens)
         hits, local, remote = super()._match(instance, cut)
-        pool = _policy_of(instance).pool
-        lease = pool.acquire(hits, hit_limit_blocks=len(hits))
-        if lease is not None:
-            pool.release(lease)
+        _policy_of(instance).pool.touch(hits)
         return hits, local, remote
 
     def _bury(self, instance: InstanceCache, policy: VllmPolicy, now: int) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foreword.cache.jit import kernel
+from foreword.cache.living import begin_life, end_life
 from foreword.cache.tables import (
     ABOVE,
-    ANCHOR,
-    BIRTH,
     BLOCK_SIZE,
-    BORN,
     CACHED,
     CAPACITY,
     COPIES,
@@ -24,14 +22,6 @@ from foreword.cache.tables import (
     GROUP,
     HEAD_COPY,
     HELD,
-    LAST,
-    LIFE,
-    LIFE_BIRTH,
-    LIFE_BLOCK,
-    LIFE_DEATH,
-    LIFE_LAST,
-    LIFE_READS,
-    LIVES,
     NEWER,
     NUMBERED,
     OF_PATH,
@@ -87,7 +77,8 @@ def write_pool(  # noqa: PLR0913, PLR0917 - a kernel takes no keywords
     _end_lives(w, evicted, now)
     for block in path:
         if not rows[block, HELD]:
-            _begin_life(w, block, event, now)
+            begin_life(w, block, event, now)
+            rows[block, HELD], rows[block, FIXED + WHEN], rows[block, FIXED + COUNT] = 1, now, 0
     for index in range(path.size - 1, -1, -1):
         _queue(x, owner, held[index])
     tally[WRITTEN_TO] += stored
@@ -119,22 +110,7 @@ def _end_lives(w: World, evicted: int, now: int) -> None:
     for block in w.victims[:evicted]:
         if w.rows[block, HELD] and w.rows[block, _FIRST] < 0:
             w.rows[block, HELD] = 0
-            if w.whole[LIVES]:
-                w.lives[w.rows[block, LIFE], LIFE_DEATH] = w.times[now]
-
-
-@kernel
-def _begin_life(w: World, block: int, event: int, now: int) -> None:
-    rows, lives = w.rows, w.lives
-    rows[block, HELD], rows[block, BIRTH] = 1, event
-    rows[block, LAST] = rows[block, ANCHOR] = rows[block, FIXED + WHEN] = now
-    rows[block, FIXED + COUNT] = 0
-    if w.whole[LIVES]:
-        life = w.whole[BORN]
-        rows[block, LIFE] = life
-        lives[life, LIFE_BLOCK], lives[life, LIFE_READS], lives[life, LIFE_DEATH] = block, 0, -1
-        lives[life, LIFE_BIRTH] = lives[life, LIFE_LAST] = w.times[now]
-        w.whole[BORN] += 1
+            end_life(w, block, w.times[now])
 
 
 @kernel

@@ -24,10 +24,8 @@ MODE, BATCH, TAIL_FIRST, WRITE_REFRESH, LIVES, TRUSTED, BORN, CACHED, NODES, FRE
 """Rules of a replay, ``LIVES`` being whether lives are recorded; then lives so far, and blocks in all tiers. Of the
 prefix trees: nodes that were ever used, the free one to use first, how often they were pruned, and turns given out."""
 
-GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES, BLOCK_SIZE, CAPACITY, STORED = (
-    range(13)
-)
-"""Columns of an instance; the capacity is that of a pool in blocks, -1 for none, ``STORED`` what all writes bring."""
+GROUP, BYTES, POLICY, HEAD, SHARDS, SAMPLE_TIMES, SAMPLE_SIZE, YIELDS, FIRST, EXPIRES, BLOCK_SIZE, CAPACITY = range(12)
+"""Columns of an instance; the capacity is that of a pool in blocks, -1 for none."""
 
 LRU, RANDOM, LEAF, FIFO, LFU, S3FIFO, BOUND, POOL = range(8)
 """Policies: recency in shards (``ttl`` too), random samples, leaves of the prefix tree first; then those whose arrays

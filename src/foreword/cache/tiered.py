@@ -15,6 +15,7 @@ from foreword.cache.interning import is_masked
 from foreword.cache.jit import entry, kernel
 from foreword.cache.leaves import evict_leaves, insert, prune
 from foreword.cache.lists import drop, link
+from foreword.cache.living import access_life, begin_life, end_life
 from foreword.cache.orders import enter, head_of, raise_run, touch, vacate
 from foreword.cache.pooling import hit_limit, touch_path, write_pool
 from foreword.cache.sorting import partial_sort_by
@@ -25,7 +26,6 @@ from foreword.cache.tables import (
     ANCHOR,
     BATCH,
     BIRTH,
-    BORN,
     BOUND,
     BY_TIER,
     BYTES,
@@ -53,12 +53,6 @@ from foreword.cache.tables import (
     INSTANCE_PRECISE,
     LAST,
     LEAF,
-    LIFE,
-    LIFE_BIRTH,
-    LIFE_BLOCK,
-    LIFE_DEATH,
-    LIFE_LAST,
-    LIFE_READS,
     LIVES,
     LOCAL,
     LRU,
@@ -129,8 +123,7 @@ def _expire(w: World, group: Array) -> None:
                 w.tallies[owner, tier, SIZE] -= 1
                 w.tallies[owner, tier, EXPIRED] += 1
                 w.whole[CACHED] -= 1
-        if w.whole[LIVES]:
-            w.lives[w.rows[block, LIFE], LIFE_DEATH] = actual
+        end_life(w, block, actual)
 
 
 @kernel
@@ -289,7 +282,7 @@ def _make_room(w: World, x: Further | None, actor: int, now: int) -> None:
         if w.whole[LIVES]:
             for block in victims:
                 if w.rows[block, HELD] == 0:
-                    w.lives[w.rows[block, LIFE], LIFE_DEATH] = w.times[now]
+                    end_life(w, block, w.times[now])
         if w.whole[NODES]:
             prune(w, victims)
 
@@ -353,8 +346,7 @@ def _read(w: World, x: Further | None, owner: int, hits: int, now: int, outcome:
         if refresh:
             rows[block, ANCHOR] = now
         if records:
-            w.lives[rows[block, LIFE], LIFE_READS] += 1
-            w.lives[rows[block, LIFE], LIFE_LAST] = w.times[now]
+            access_life(w, block, now)
         if tiers > 1:
             copied += _hit(w, x, owner, block, tier, now)
     for tier in range(tiers):
@@ -366,23 +358,15 @@ def _read(w: World, x: Further | None, owner: int, hits: int, now: int, outcome:
 @kernel
 def _bear(w: World, owner: int, path: Array, event: int, now: int) -> int:
     """Let the blocks of a path that no tier has be born, and put them into ``scratch``; how many."""
-    rows, whole, born = w.rows, w.whole, 0
-    group, records, expires = w.groups[w.members[owner, GROUP]], whole[LIVES], w.members[owner, EXPIRES]
+    born, group, expires = 0, w.groups[w.members[owner, GROUP]], w.members[owner, EXPIRES]
     for block in path:
-        if rows[block, HELD] != 0:
+        if w.rows[block, HELD] != 0:
             continue
         w.scratch[born] = block
         born += 1
-        rows[block, LAST] = rows[block, ANCHOR] = now
-        rows[block, BIRTH] = event
+        begin_life(w, block, event, now)
         if expires:
             queue(w, group, block)
-        if records:
-            life = whole[BORN]
-            rows[block, LIFE] = life
-            w.lives[life, LIFE_BLOCK], w.lives[life, LIFE_READS], w.lives[life, LIFE_DEATH] = block, 0, -1
-            w.lives[life, LIFE_BIRTH] = w.lives[life, LIFE_LAST] = w.times[now]
-            whole[BORN] += 1
     return born
 
 

@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Config = FifoInstance | LfuInstance | OptimalInstance | S3FifoInstance | VllmInstance
-_RARER = (FifoInstance, LfuInstance, OptimalInstance, S3FifoInstance, VllmInstance)
 
 
 def make_further(replay: Replay, world: tables.World, *, events: Array, ids: Array) -> tables.Further | None:
     """Arrays for empty caches, or nothing where no instance needs any; marks the paths of pools as without copies."""
     every = list(replay.instances.values())
-    if not any(isinstance(at.cache.config, _RARER) for at in every):
+    if not any(isinstance(at.cache.config, Config) for at in every):
         return None
     _, tiers, _ = world.tallies.shape
     owner, count = world.rows[:, tables.OWNER], len(every)
     blocks = len(world.scratch)
     leveled = np.isin(owner[:blocks], _numbers(every, LfuInstance)).sum()
     upcoming, next_read, heaps, room = _foreseen(every, events, ids, blocks)
-    pools, copies = _pools(every, world, blocks)
+    pools, copies = _pools(every, world, events)
     return tables.Further(
         further=np.array([0, -1, 0, -1], np.int64),
         marks=np.zeros((blocks, tiers, 3), np.int32),
@@ -94,25 +93,23 @@ def _look_ahead(block: Array, place: Array, turn: Array, upcoming: Array, next_r
     upcoming[block[first]] = turn[first]
 
 
-def _pools(every: list[ReplayedInstance], world: tables.World, blocks: int) -> tuple[Array, Array]:
-    """Free queues, empty, and room for the copies of all pools; their heads stand behind the copies."""
-    owner, slots = world.rows[:blocks, tables.OWNER], 0
+def _pools(every: list[ReplayedInstance], world: tables.World, events: Array) -> tuple[Array, Array]:
+    """Free queues, empty, and room for the copies of all pools; their heads stand behind the copies.
+
+    No pool has more copies than its capacity, or than all writes bring; one without a limit has one of each path.
+    """
+    rows, slots, at = world.rows[: len(world.scratch)], 0, tables.FIXED + tables.NEWER
     for number in _numbers(every, VllmInstance):
-        own = owner == number
-        capacity = int(world.members[number, tables.CAPACITY])
-        slots += int(own.sum()) if capacity < 0 else min(capacity, _most_copies(world, number))
-        at = tables.FIXED + tables.NEWER
-        world.rows[:blocks][own, at : at + 2] = -1
+        own, capacity = rows[:, tables.OWNER] == number, int(world.members[number, tables.CAPACITY])
+        writes = events[(events[:, tables.INSTANCE] == number) & (events[:, tables.WRITES] == 1)]
+        brought = int((writes[:, tables.STOP] - writes[:, tables.START]).sum())
+        slots += int(own.sum()) if capacity < 0 else min(capacity, brought)
+        rows[own, at : at + 2] = -1
     pools = np.zeros((len(every), 2), np.int64)
     pools[:, tables.HEAD_COPY] = slots + np.arange(len(every))
     copies = np.full((slots + len(every), 5), -1, np.int32)
     copies[slots:, [tables.TO_NEWER, tables.TO_OLDER]] = pools[:, tables.HEAD_COPY, None]
     return pools, copies
-
-
-def _most_copies(world: tables.World, number: int) -> int:
-    """Blocks that all writes of an instance bring: no pool can have more."""
-    return int(world.members[number, tables.STORED])
 
 
 class Place(NamedTuple):

@@ -149,27 +149,25 @@ class Replay:
 
     def foresee(self, rows: Iterable[TraceRow]) -> None:
         """Look through the rows that will be fed, in the order of their times."""
-        expected: list[tuple[ReplayedInstance, TraceRow]] = []
-        for at, row in self._planned(rows):
-            if row.kind is not RowKind.WRITE:
-                expected.append((at, row))
-        for at, row in expected:
-            if at.cache.foresight is not None:
-                at.cache.foresight.expect(list(at.cache.table.index.known(row.keys)))
+        reads = list(self._planned_reads(rows))
+        for cache, keys in reads:
+            if cache.foresight is not None:
+                cache.foresight.expect(list(cache.table.index.known(keys)))
 
-    def _planned(self, rows: Iterable[TraceRow]) -> Iterator[tuple[ReplayedInstance, TraceRow]]:
-        """Rows that will run; on the way, blocks become known in the order in which they will be written."""
+    def _planned_reads(self, rows: Iterable[TraceRow]) -> Iterator[tuple[InstanceCache, Sequence[int]]]:
+        """Reads that will run; on the way, blocks become known in the order in which they will be written."""
         pending = PendingWrites()
         for row in rows:
             self._make_known(pending.due(row.timestamp_ns))
             at = self.instances.get(row.instance_id)
-            if at is None or not self._will_run(row):
+            if at is None or at.cache.foresight is None or not self._will_run(row):
                 continue
             if row.kind is RowKind.WRITE:
                 at.cache.table.intern(row.keys)
-            elif row.kind is RowKind.REQUEST:
+                continue
+            if row.kind is RowKind.REQUEST:
                 pending.add(self._due_ns(row), row)
-            yield at, row
+            yield at.cache, row.keys
         self._make_known(pending.due(None))
 
     def _make_known(self, writes: Iterable[DelayedWrite]) -> None:

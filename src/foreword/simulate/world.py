@@ -9,6 +9,7 @@ import numpy as np
 
 from foreword.cache import tables
 from foreword.cache.policies.random_lru import FIRST_STATE, sample_size
+from foreword.cache.policies.vllm import VllmPolicy
 from foreword.cache.table import NEVER
 from foreword.config.replay import (
     FifoInstance,
@@ -67,9 +68,7 @@ def make_world(replay: Replay, trace: TraceColumns, *, events: Array, times: Arr
     blocks = int(firsts[-1])
     keeps_tree = any(isinstance(at.cache.config, LeafAwareLruInstance) for at in every)
     written = events[:, tables.WRITES] * (events[:, tables.STOP] - events[:, tables.START])
-    stored = np.bincount(events[:, tables.INSTANCE], weights=written, minlength=len(every)).astype(np.int64)
     members, heads = _members(replay, every, firsts, len(trace.keys) + 1)
-    members[:, tables.STORED] = stored
     groups, room = _groups(replay, events[:, tables.INSTANCE], written)
     lives = int(written.sum()) if replay.lifecycle else 0
     drawn = blocks if any(isinstance(at.cache.config, RandomLruInstance) for at in every) else 0
@@ -159,7 +158,6 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
                 isinstance(at.cache.config, TtlInstance),
                 at.cache.config.block_size,
                 _capacity(at),
-                0,
             ]
         )
         head += 2 if policy == tables.S3FIFO else shards
@@ -167,9 +165,10 @@ def _members(replay: Replay, every: list[ReplayedInstance], firsts: Array, most:
 
 
 def _capacity(at: ReplayedInstance) -> int:
-    """Blocks of a pool, -1 for no limit."""
-    quota = at.group.tiers[0].quota_bytes
-    return _NO_QUOTA if quota is None else min(quota, _MOST_BYTES) // at.cache.bytes_per_block
+    """Blocks of a pool, -1 for no limit and for other policies."""
+    policy = at.cache.policies[0]
+    capacity = policy.pool.capacity_blocks if isinstance(policy, VllmPolicy) else None
+    return _NO_QUOTA if capacity is None else min(capacity, _MOST_BYTES)
 
 
 def _amplification(at: ReplayedInstance) -> float:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from foreword.cache.foresight import Foresight
 from foreword.cache.policies.base import Policy
 
 if TYPE_CHECKING:
-    from foreword.cache.foresight import Foresight
     from foreword.cache.table import BlockTable, State
 
 
 class OptimalPolicy(Policy):
     """A heap of next reads; an entry whose read has passed is met by a newer one of the same block."""
 
-    def __init__(self, table: BlockTable, tier: int, foresight: Foresight) -> None:
+    def __init__(self, table: BlockTable, tier: int) -> None:
         super().__init__(table, tier)
-        self._foresight = foresight
+        self.foresight = Foresight()
         self._blocks: set[int] = set()
         self._latest: list[tuple[int, int]] = []
 
@@ -43,13 +43,13 @@ class OptimalPolicy(Policy):
 
     def evict(self, count: int) -> list[int]:
         """Take what is read again last."""
-        for block in self._foresight.passed():
+        for block in self.foresight.passed():
             if block in self._blocks:
                 self._push(block)
         victims: list[int] = []
         while len(victims) < count and self._blocks:
             next_read, block = heapq.heappop(self._latest)
-            if block_of(block) in self._blocks and -next_read == self._foresight.next_read(block_of(block)):
+            if block_of(block) in self._blocks and -next_read == self.foresight.next_read(block_of(block)):
                 victims.append(block_of(block))
                 self.leave(victims[-1])
                 self._table.drop(victims[-1], self._tier)
@@ -64,7 +64,7 @@ class OptimalPolicy(Policy):
         self._blocks, self._latest = set(state["blocks"]), []
 
     def _push(self, block: int) -> None:
-        heapq.heappush(self._latest, (-self._foresight.next_read(block), -block))
+        heapq.heappush(self._latest, (-self.foresight.next_read(block), -block))
 
 
 def block_of(entry: int) -> int:
