@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from foreword.simulate.replay import Replay
     from foreword.simulate.summary import TraceFacts
     from foreword.store.checking import Check
+    from foreword.store.commands import ExportFormat
     from foreword.store.dataset import Written
     from foreword.store.exporting import Exported
     from foreword.store.regenerating import Regenerated
@@ -155,16 +156,15 @@ def export(
     dataset: Path,
     output: Path,
     *,
-    target: str,
+    target: ExportFormat,
     url: str,
     tokenizer: str | None = None,
     progress: Callable[[int, int], None] = _unheard,
 ) -> Exported:
     """Write a data set for another tool, ``target``, and say how to send it as it was planned."""
-    from foreword.store.commands import ExportFormat
     from foreword.store.exporting import export_dataset
 
-    return export_dataset(dataset, output, target=ExportFormat(target), url=url, tokenizer=tokenizer, progress=progress)
+    return export_dataset(dataset, output, target=target, url=url, tokenizer=tokenizer, progress=progress)
 
 
 def regenerate(

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from foreword.cli.options import Json, print_json
-
-Format = Literal[
-    "aisbench",
-    "aisbench-mooncake",
-    "vllm",
-    "sglang-autobench",
-    "aiperf",
-    "aiperf-mooncake",
-    "guidellm",
-    "evalscope",
-    "trace",
-]
+from foreword.store.commands import ExportFormat
 
 
 def export(
     *,
     dataset: Annotated[Path, Parameter(help="Folder of a data set.")],
-    target: Annotated[Format, Parameter(name="--format", help="Who is to read it.")],
+    target: Annotated[ExportFormat, Parameter(name="--format", help="Who is to read it.")],
     output: Annotated[Path, Parameter(help="Folder for the files.")],
     url: Annotated[str, Parameter(help="The server, for the command that is printed.")] = "http://127.0.0.1:8000",
     tokenizer: Annotated[str | None, Parameter(help="The tokenizer, where the manifest names a file (trace).")] = None,

@@ -43,10 +43,10 @@ class Exported(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A file of one line a request, and the prompts that it can hold."""
+    """A file of one line a request, and the prompts that it can hold; a trace takes more than the request for it."""
 
     file: str
-    line: Callable[[SendRequest], bytes]
+    line: Callable[[SendRequest], bytes] | None
     prompts: tuple[PromptFormat, ...] = (PromptFormat.COMPLETIONS_TEXT,)
 
 
@@ -72,11 +72,7 @@ def export_dataset(
             advice=f"generate with prompt_format: {layout.prompts[0]}, or export to another format",
         )
     requests = _heard(read_requests(dataset), manifest.request_count, progress)
-    lines = (
-        _trace_lines(dataset, requests, manifest, tokenizer)
-        if target is ExportFormat.TRACE
-        else map(layout.line, requests)
-    )
+    lines = _trace_lines(dataset, requests, manifest, tokenizer) if layout.line is None else map(layout.line, requests)
     path = output / layout.file
     _write_lines(path, lines)
     files = [path]
@@ -167,10 +163,6 @@ def _lane(request: SendRequest) -> str:
     return f"{request.prefix_group_id}@{request.planned_dp_id}"
 
 
-def _unsaid(request: SendRequest) -> bytes:
-    raise NotImplementedError(request.request_id)
-
-
 def _trace_lines(
     dataset: Path, requests: Iterable[SendRequest], manifest: RunManifest, tokenizer: str | None
 ) -> Iterator[bytes]:
@@ -214,7 +206,6 @@ def _data_row(request: SendRequest) -> DataRow:
     )
 
 
-_ANY = tuple(PromptFormat)
 _WITH_IDS = (PromptFormat.COMPLETIONS_TEXT, PromptFormat.COMPLETIONS_IDS)
 _LAYOUTS = {
     ExportFormat.AISBENCH: _Layout("aisbench.jsonl", _aisbench),
@@ -225,5 +216,5 @@ _LAYOUTS = {
     ExportFormat.AIPERF_MOONCAKE: _Layout("aiperf_mooncake.jsonl", _aiperf_mooncake),
     ExportFormat.GUIDELLM: _Layout("guidellm.jsonl", _guidellm),
     ExportFormat.EVALSCOPE: _Layout("evalscope.txt", _evalscope),
-    ExportFormat.TRACE: _Layout("trace.jsonl", _unsaid, _ANY),
+    ExportFormat.TRACE: _Layout("trace.jsonl", None, tuple(PromptFormat)),
 }
