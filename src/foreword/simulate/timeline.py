@@ -135,34 +135,28 @@ def _a_second(members: list[ReplayedInstance], edges: Array, tier: int) -> Array
 
 
 def _ratios(name: str, members: list[ReplayedInstance], clock: _Clock) -> Ratios:
-    before = clock.moments - int(WINDOW_S * _NS_PER_S)
-    read, hit, remote = (_running(values) for values in (_input_tokens, _hit_tokens, _remote_tokens))
-    reads = _filled(members, clock.moments, read)
+    count, window = len(clock.moments), clock.moments - int(WINDOW_S * _NS_PER_S)
+    both = np.concatenate([clock.moments, window])
+    read, local, remote = (_filled(members, both, values) for values in (_read_so_far, _local_so_far, _remote_so_far))
+    hit = local + remote
     return Ratios(
         name,
-        _quotient(_filled(members, clock.moments, hit), reads),
-        _quotient(_filled(members, clock.moments, remote), reads),
-        _quotient(
-            _filled(members, clock.moments, hit) - _filled(members, before, hit),
-            reads - _filled(members, before, read),
-        ),
+        _quotient(hit[:count], read[:count]),
+        _quotient(remote[:count], read[:count]),
+        _quotient(hit[:count] - hit[count:], read[:count] - read[count:]),
     )
 
 
-def _running(values: Callable[[ReplayedInstance], Array]) -> Callable[[ReplayedInstance], Array]:
-    return lambda at: np.cumsum(values(at))
+def _read_so_far(at: ReplayedInstance) -> Array:
+    return np.cumsum(np.asarray(at.series.input_tokens).astype(np.float64))
 
 
-def _input_tokens(at: ReplayedInstance) -> Array:
-    return np.asarray(at.series.input_tokens).astype(np.float64)
+def _local_so_far(at: ReplayedInstance) -> Array:
+    return np.cumsum(np.asarray(at.series.local_blocks).astype(np.float64)) * at.cache.config.block_size
 
 
-def _remote_tokens(at: ReplayedInstance) -> Array:
-    return np.asarray(at.series.remote_blocks).astype(np.float64) * at.cache.config.block_size
-
-
-def _hit_tokens(at: ReplayedInstance) -> Array:
-    return _remote_tokens(at) + np.asarray(at.series.local_blocks).astype(np.float64) * at.cache.config.block_size
+def _remote_so_far(at: ReplayedInstance) -> Array:
+    return np.cumsum(np.asarray(at.series.remote_blocks).astype(np.float64)) * at.cache.config.block_size
 
 
 def _quotient(parts: Array, wholes: Array) -> Array:

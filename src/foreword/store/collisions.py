@@ -196,7 +196,7 @@ class Uniqueness:
         return _Settled(None, conflicts)
 
     def _repeats(self, domain: int, units: UInt64Array) -> BoolArray:
-        return self._seen[domain].contains(units) | repeats_within(units)
+        return repeats(units, self._seen[domain])
 
     def _refusal(self, row: _Row, conflicts: int) -> ConstructionError:
         asked = self.design.config.suffix.collision_detection
@@ -261,11 +261,11 @@ class _Settled(NamedTuple):
     conflicts: int
 
 
-def repeats_within(units: UInt64Array) -> BoolArray:
-    """Which digests occur earlier in the same prompt."""
+def repeats(units: UInt64Array, seen: KeySet) -> BoolArray:
+    """Which digests of a prompt were seen before it, or occur earlier in itself."""
     twice = np.ones(len(units), dtype=np.bool_)
     twice[np.unique(units, return_index=True)[1]] = False
-    return twice
+    return seen.contains(units) | twice
 
 
 def _rewrite(path: Path, lines: dict[int, bytes], marks: dict[int, int] | None = None) -> None:
@@ -294,6 +294,6 @@ class Recount:
     def conflicts(self, token_ids: IntArray, *, shared: int, domain: int) -> int:
         """Blocks or chunks behind the shared prefix that the cache domain has already; then they count as seen."""
         units = self.rule.units(token_ids, shared)[1]
-        found = self._seen[domain].contains(units) | repeats_within(units)
+        found = repeats(units, self._seen[domain])
         self._seen[domain].add(units)
         return int(found.sum())
