@@ -6,13 +6,14 @@ import ast
 import itertools
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from foreword.cli.app import main
-from tests.support.datasets import generate, small
+from tests.support.datasets import generate, read_rows, reseal, small, write_rows
 from tests.support.replaying import document, group, instance
 
 ONE_LANE = {"request_order": {"across_group": "interleave"}, "model": "tiny", "execution": {"concurrency": 3}}
@@ -29,11 +30,6 @@ def with_ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as token ids, on two ranks."""
     config = small(**ONE_LANE, prompt_format="completions_ids", routing={"dp_size": 2, "cache_scope": "dp_local"})
     return generate(tmp_path_factory.mktemp("export") / "ids", config)
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    """Lines of JSON."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def exported(dataset: Path, target: str, output: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -67,7 +63,7 @@ def test_prompts_and_lengths_stand_where_the_reader_looks(
     """Every prompt unchanged, in send order, with its own answer length; every row has the same columns."""
     file = exported(dataset, target, tmp_path, capsys)["files"][0]
 
-    ours, theirs = rows(dataset / "data.jsonl"), rows(Path(file))
+    ours, theirs = read_rows(dataset / "data.jsonl"), read_rows(Path(file))
     assert [row[prompt] for row in theirs] == [row["prompt"] for row in ours]
     assert [row[length] for row in theirs] == [row["max_tokens"] for row in ours]
     assert len({tuple(row) for row in theirs}) == 1
@@ -80,7 +76,7 @@ def test_mooncake_readers_sort_by_time(dataset: Path, tmp_path: Path, capsys: py
         ("aiperf-mooncake", "aiperf_mooncake.jsonl"),
     ):
         exported(dataset, target, tmp_path, capsys)
-        times = [row["timestamp"] for row in rows(tmp_path / file)]
+        times = [row["timestamp"] for row in read_rows(tmp_path / file)]
 
         assert times == sorted(set(times))
 
@@ -92,10 +88,10 @@ def test_columns_that_a_reader_would_take_wrongly_are_not_there(
     for target in ("guidellm", "sglang-autobench", "aisbench"):
         exported(dataset, target, tmp_path, capsys)
 
-    assert not {"prefix", "system", "system_prompt"} & set(rows(tmp_path / "guidellm.jsonl")[0])
+    assert not {"prefix", "system", "system_prompt"} & set(read_rows(tmp_path / "guidellm.jsonl")[0])
     known = {"prompt", "prompt_len", "output_len", "routing_key", "metadata"}
-    assert set(rows(tmp_path / "sglang_autobench.jsonl")[0]) == known
-    assert set(rows(tmp_path / "aisbench.jsonl")[0]) == {"question", "answer", "max_tokens"}
+    assert set(read_rows(tmp_path / "sglang_autobench.jsonl")[0]) == known
+    assert set(read_rows(tmp_path / "aisbench.jsonl")[0]) == {"question", "answer", "max_tokens"}
 
 
 def test_vllm_is_told_to_leave_the_data_set_alone(
@@ -151,7 +147,7 @@ def test_a_trace_replays_to_the_designed_hits(
     source: Path = request.getfixturevalue(kind)
     column = "expected_hit_len_hot" if kind == "warm" else "expected_hit_len_cold"
     exported(source, "trace", tmp_path, capsys)
-    planned = rows(source / "request_metadata.jsonl")
+    planned = read_rows(source / "request_metadata.jsonl")
     ranks = sorted({row["planned_dp_id"] for row in planned})
     (tmp_path / "replay.json").write_text(json.dumps(unlimited(ranks)))
 
@@ -182,8 +178,8 @@ def test_sglang_takes_ids(with_ids: Path, tmp_path: Path, capsys: pytest.Capture
     """Exact prompts, and a key that keeps a group on its rank."""
     exported(with_ids, "sglang-autobench", tmp_path, capsys)
 
-    ours, facts = rows(with_ids / "data.jsonl"), rows(with_ids / "request_metadata.jsonl")
-    theirs = rows(tmp_path / "sglang_autobench.jsonl")
+    ours, facts = read_rows(with_ids / "data.jsonl"), read_rows(with_ids / "request_metadata.jsonl")
+    theirs = read_rows(tmp_path / "sglang_autobench.jsonl")
     assert [row["prompt"] for row in theirs] == [row["prompt_token_ids"] for row in ours]
     assert [row["prompt_len"] for row in theirs] == [len(row["prompt_token_ids"]) for row in ours]
     lanes = [f"{row['prefix_group_id']}@{row['planned_dp_id']}" for row in facts]
@@ -191,15 +187,12 @@ def test_sglang_takes_ids(with_ids: Path, tmp_path: Path, capsys: pytest.Capture
 
 
 def damaged(dataset: Path, folder: Path, text: str) -> Path:
-    """A copy whose third prompt holds a text; its manifest promises no sizes."""
-    folder.mkdir()
-    for file in dataset.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "files": {}}))
-    lines = rows(folder / "data.jsonl")
+    """A copy whose third prompt holds a text."""
+    shutil.copytree(dataset, folder)
+    lines = read_rows(folder / "data.jsonl")
     lines[2]["prompt"] += text
-    (folder / "data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(folder / "data.jsonl", lines)
+    reseal(folder)
     return folder
 
 
@@ -213,7 +206,7 @@ def test_a_prompt_that_a_reader_would_change_is_named(
     """The request is named, and no half file is left."""
     source = damaged(dataset, tmp_path / "dataset", text)
     wrong = text.strip() if target == "aisbench" else "\n"
-    bad = next(row["request_id"] for row in rows(source / "data.jsonl") if wrong in row["prompt"])
+    bad = next(row["request_id"] for row in read_rows(source / "data.jsonl") if wrong in row["prompt"])
 
     code = main(["export", "--dataset", str(source), "--format", target, "--output", str(tmp_path / "out")])
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.support.acceptance import HEADER, Case, assert_as_predicted, exercise, table_row
+from tests.support.acceptance import Case, begun_table, check
 from tests.support.groups import folder_of
 from tests.support.servers import sglang_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.sglang
 
@@ -51,12 +50,7 @@ def server(
 @pytest.fixture(scope="module")
 def table() -> Path | None:
     """The file of ``FOREWORD_ACCURACY_TABLE`` with a name of its own, begun anew, or nothing."""
-    name = os.environ.get("FOREWORD_ACCURACY_TABLE")
-    if not name:
-        return None
-    path = Path(name).with_name(f"sglang-{Path(name).name}")
-    path.write_text(HEADER, encoding="utf-8")
-    return path
+    return begun_table("sglang-")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
@@ -75,10 +69,5 @@ def test_every_request_hits_what_was_predicted(
         request_count=200,
     )
 
-    results = exercise(case, server.url, tokenizer=tiny_model, folder=tmp_path / "case")
-
-    if table is not None:
-        with table.open("a", encoding="utf-8") as lines:
-            lines.writelines(table_row(f"SGLang {server.version}, CPU", result) for result in results)
-    for result in results:
-        assert_as_predicted(result)
+    name = f"SGLang {server.version}, CPU"
+    check(case, server.url, server=name, table=table, tokenizer=tiny_model, folder=tmp_path / "case")

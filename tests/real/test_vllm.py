@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.support.acceptance import HEADER, Case, assert_as_predicted, exercise, table_row
+from tests.support.acceptance import Case, begun_table, check
 from tests.support.groups import data_folder, folder_of
 from tests.support.servers import vllm_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.real
 
@@ -61,12 +60,7 @@ def server(
 @pytest.fixture(scope="module")
 def table() -> Path | None:
     """The file of ``FOREWORD_ACCURACY_TABLE``, begun anew, or nothing."""
-    name = os.environ.get("FOREWORD_ACCURACY_TABLE")
-    if not name:
-        return None
-    path = Path(name)
-    path.write_text(HEADER, encoding="utf-8")
-    return path
+    return begun_table()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
@@ -77,7 +71,8 @@ def test_every_request_hits_what_was_predicted(
     mode, language, prompt_format = kind
     case = Case(prompt_format, mode, seed=11, block_size=server.block_size, isolation="salt", language=language)
 
-    _check(case, server, table, tokenizer=tiny_model, folder=tmp_path / "case")
+    name = f"vLLM {server.version}, CPU"
+    check(case, server.url, server=name, table=table, tokenizer=tiny_model, folder=tmp_path / "case")
 
 
 @pytest.mark.data
@@ -97,14 +92,5 @@ def test_the_examples_of_the_rfc_measure_what_they_design(
         corpus=data_folder() / "data" / "gsm8k",
     )
 
-    _check(case, server, table, tokenizer=tiny_model, folder=tmp_path / "case")
-
-
-def _check(case: Case, server: Server, table: Path | None, *, tokenizer: Path, folder: Path) -> None:
-    results = exercise(case, server.url, tokenizer=tokenizer, folder=folder)
-
-    if table is not None:
-        with table.open("a", encoding="utf-8") as lines:
-            lines.writelines(table_row(f"vLLM {server.version}, CPU", result) for result in results)
-    for result in results:
-        assert_as_predicted(result)
+    name = f"vLLM {server.version}, CPU"
+    check(case, server.url, server=name, table=table, tokenizer=tiny_model, folder=tmp_path / "case")

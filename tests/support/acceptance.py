@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -206,3 +207,23 @@ def table_row(server: str, result: PassResult) -> str:
     ]
     cells += ["absent" if result.hits_delta is None else f"{result.hits_delta:,.0f}", str(len(result.differing))]
     return f"| {' | '.join(cells)} |\n"
+
+
+def begun_table(prefix: str = "") -> Path | None:
+    """The file of ``FOREWORD_ACCURACY_TABLE``, its name with a prefix, begun anew; or nothing."""
+    name = os.environ.get("FOREWORD_ACCURACY_TABLE")
+    if not name:
+        return None
+    path = Path(name).with_name(f"{prefix}{Path(name).name}")
+    path.write_text(HEADER, encoding="utf-8")
+    return path
+
+
+def check(case: Case, url: str, *, server: str, table: Path | None, tokenizer: Path, folder: Path) -> None:
+    """Exercise a server, note what it did under its name, and hold it to the prediction."""
+    results = exercise(case, url, tokenizer=tokenizer, folder=folder)
+    if table is not None:
+        with table.open("a", encoding="utf-8") as lines:
+            lines.writelines(table_row(server, result) for result in results)
+    for result in results:
+        assert_as_predicted(result)
