@@ -362,7 +362,7 @@ def _branches(config: DatasetConfig, tokenizer: LoadedTokenizer, frame: Frame) -
 
     as_ids = config.prompt_format is PromptFormat.COMPLETIONS_IDS
     words = branches_of(tokenizer, config.suffix.separator, frame=frame, as_ids=as_ids)
-    return max(1, words - (config.routing.dp_size or 1))
+    return max(1, words - config.routing.rank_count)
 
 
 def _block_size(config: DatasetConfig) -> tuple[int, tuple[str, ...]]:
