@@ -22,7 +22,7 @@ from foreword.trace.columns import KINDS
 from foreword.trace.schema import INT64_MAX, RowKind, RowRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from foreword.trace.schema import RowError
 
     IntArray = NDArray[Any]
+    Intern = Callable[[IntArray, Sequence["Wanted"]], "Interned"]
 
 STRETCH_EVENTS = 50_000
 """Events between two words about progress."""
@@ -48,6 +49,20 @@ class _Taken:
     reads: IntArray
     writes: IntArray
     spans: IntArray
+
+
+class Wanted(NamedTuple):
+    """Slices of a trace's keys that an instance asks for: ``spans``, of which the first ``written`` are written."""
+
+    spans: IntArray
+    written: int
+
+
+class Interned(NamedTuple):
+    """Ids of all keys over all instances, and keys and parents of each instance's blocks."""
+
+    ids: IntArray
+    paths: list[tuple[IntArray, IntArray]]
 
 
 class Ready(NamedTuple):
@@ -70,24 +85,28 @@ def replay_compiled(
     *,
     refuse: Callable[[RowError], None],
     progress: Callable[[int, int], None] = _unheard,
+    intern: Intern | None = None,
 ) -> None:
     """Run rows in the order of their times and all delayed writes, on a replay that has no ``misfit``.
 
     ``refuse`` hears of each row that cannot be executed, in order, and may raise; ``progress`` hears events of all
-    events. The replay can go on from here, as if it had been fed every row.
+    events. The replay can go on from here, as if it had been fed every row. ``intern`` stands in for ``intern_all``
+    where somebody has kept what it gave.
     """
-    ready = prepare(replay, trace, refuse=refuse)
+    ready = prepare(replay, trace, refuse=refuse, intern=intern)
     run_events(ready, progress)
     replay.adopt(figures_of(replay, ready.ran), later=partial(state_of, replay, ready.ran, asked=ready.asked))
     replay.skipped.update(ready.skipped)
     replay.core = Core.COMPILED
 
 
-def prepare(replay: Replay, trace: TraceColumns, *, refuse: Callable[[RowError], None]) -> Ready:
+def prepare(
+    replay: Replay, trace: TraceColumns, *, refuse: Callable[[RowError], None], intern: Intern | None = None
+) -> Ready:
     """Events, ids and empty caches of a replay, before anything runs."""
     taken, skipped = _taken(replay, trace, refuse)
     events, times = _events(taken, trace, replay.config.trace_replay.write_delay_ns)
-    ids, paths = _interned(replay, trace, taken, events)
+    ids, paths = (intern or intern_all)(trace.keys, _wanted(replay, taken, events))
     world = make_world(replay, trace, events=events, times=times, paths=paths)
     outcomes = np.zeros((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64)
     further = make_further(replay, world, events=events, ids=ids)
@@ -162,18 +181,24 @@ def _events(taken: _Taken, trace: TraceColumns, delay_ns: int) -> tuple[IntArray
     return events, np.concatenate([[0], time[new]])
 
 
-def _interned(
-    replay: Replay, trace: TraceColumns, taken: _Taken, events: IntArray
-) -> tuple[IntArray, list[tuple[IntArray, IntArray]]]:
-    """Ids of all keys over all instances, and keys and parents of each instance's blocks."""
-    ids, paths, first = np.empty(len(trace.keys), np.int32), [], 0
+def _wanted(replay: Replay, taken: _Taken, events: IntArray) -> list[Wanted]:
+    """What each instance asks for: its writes in the order in which they run, then what it only reads."""
+    wanted = []
     for number in range(len(replay.instances)):
         own = (events[:, tables.INSTANCE] == number) & (events[:, tables.WRITES] == 1)
         written = events[own, tables.START : tables.STOP + 1]
         spans = np.concatenate([written, taken.spans[(taken.instance == number) & ~taken.writes]])
-        paths.append(interning.intern_paths(trace.keys, spans, len(written), ids, first))
+        wanted.append(Wanted(spans, len(written)))
+    return wanted
+
+
+def intern_all(keys: IntArray, wanted: Sequence[Wanted]) -> Interned:
+    """Dense ids for the blocks of all instances; those of one stand together."""
+    ids, paths, first = np.empty(len(keys), np.int32), [], 0
+    for spans, written in wanted:
+        paths.append(interning.intern_paths(keys, spans, written, ids, first))
         first += len(paths[-1][0])
-    return ids, paths
+    return Interned(ids, paths)
 
 
 def _mask_bits(trace: TraceColumns) -> tuple[IntArray, IntArray]:

@@ -19,6 +19,11 @@ _WRITES = ("write_ns", "write_blocks")
 _TIERED = ("tier_blocks", "tier_cached_blocks")
 
 
+def total_of(column: array[int]) -> int:
+    """The sum of a column."""
+    return int(np.frombuffer(column, np.int64).sum()) if column else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Sums over reads, and the ratios that they give; sums of instances add up."""
@@ -99,13 +104,13 @@ class Series:
 
     def totals(self, block_size: int) -> Totals:
         """Sums over all reads."""
-        local, remote = sum(self.local_blocks), sum(self.remote_blocks)
+        local, remote = total_of(self.local_blocks), total_of(self.remote_blocks)
         return Totals(
             len(self),
-            sum(self.read_blocks),
+            total_of(self.read_blocks),
             local,
             remote,
-            sum(self.input_tokens),
+            total_of(self.input_tokens),
             local * block_size,
             remote * block_size,
         )

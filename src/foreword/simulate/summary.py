@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from foreword.simulate.series import Totals, ratio
+import numpy as np
+
+from foreword.simulate.series import Totals, ratio, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,8 +81,10 @@ def summarise(replay: Replay, facts: TraceFacts, *, prefill_tokens_per_s: float 
 
 def _ends(every: list[ReplayedInstance]) -> tuple[int, int]:
     """Times of the first and the last read or write; 0 without one."""
-    times = [column for at in every for column in (at.series.timestamp_ns, at.series.write_ns) if column]
-    return min(map(min, times), default=0), max(map(max, times), default=0)
+    times = [np.asarray(column) for at in every for column in (at.series.timestamp_ns, at.series.write_ns) if column]
+    return min((int(column.min()) for column in times), default=0), max(
+        (int(column.max()) for column in times), default=0
+    )
 
 
 def _instance(at: ReplayedInstance, asked: _Asked) -> Document:
@@ -108,7 +112,7 @@ def _totals(members: Iterable[ReplayedInstance], asked: _Asked) -> Document:
         "local_hit_ratio": ratio(total.local_hit_tokens, total.input_tokens),
         "remote_hit_ratio": ratio(total.remote_hit_tokens, total.input_tokens),
         "writes": sum(len(at.series.write_ns) for at in members),
-        "write_blocks": sum(sum(at.series.write_blocks) for at in members),
+        "write_blocks": sum(total_of(at.series.write_blocks) for at in members),
         "new_blocks": sum(at.series.new_blocks for at in members),
         "cached_blocks": sum(sum(at.cached_blocks) for at in members),
         "cached_bytes": sum(sum(at.cached_blocks) * at.cache.bytes_per_block for at in members),
@@ -138,8 +142,8 @@ def _ttft_saved(members: list[ReplayedInstance], total: Totals, tokens_per_s: fl
 
 
 def _tier(members: list[ReplayedInstance], index: int, tier: Tier, *, asked: _Asked) -> Document:
-    hit_tokens = sum(sum(at.series.tier_blocks[index]) * at.cache.config.block_size for at in members)
-    input_tokens = sum(sum(at.series.input_tokens) for at in members)
+    hit_tokens = sum(total_of(at.series.tier_blocks[index]) * at.cache.config.block_size for at in members)
+    input_tokens = sum(total_of(at.series.input_tokens) for at in members)
     traffic = [(at.cache.traffic[index], at.cache.bytes_per_block) for at in members]
     moved = _moved_bytes(traffic)
     seconds = None if tier.bytes_per_s is None else _seconds(moved, tier.bytes_per_s)

@@ -42,6 +42,9 @@ _NO_QUOTA = -1
 _MOST_BYTES = 2**62
 """More than is ever cached; greater quotas count as this."""
 
+_FIRST_AND_END = 2
+"""Bounds of the blocks of a single instance."""
+
 _LONGEST_TTL_NS = 2**62
 _MOST_THRESHOLD = 2**62
 _POLICIES: dict[type, int] = {
@@ -206,9 +209,12 @@ def _tiers(groups: Sequence[CacheGroup], tiers: int) -> Array:
 def _rows(firsts: Array, heads: int, tiers: int) -> Array:
     """Blocks in no tier and no tree, and lists whose heads are their own neighbours."""
     blocks = int(firsts[-1])
-    rows = np.zeros((blocks + heads, tables.FIXED + tables.WIDTH * tiers), np.int32)
-    rows[:blocks, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
-    rows[:, tables.HOME] = -1
+    row = np.zeros(tables.FIXED + tables.WIDTH * tiers, np.int32)
+    row[tables.HOME] = -1
+    rows = np.empty((blocks + heads, len(row)), np.int32)  # several times as fast as zeros that are touched later
+    rows[:] = row
+    if len(firsts) > _FIRST_AND_END:
+        rows[:blocks, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
     for tier in range(tiers):
         at = tables.FIXED + tables.WIDTH * tier
         rows[blocks:, at + tables.NEWER] = rows[blocks:, at + tables.OLDER] = np.arange(blocks, blocks + heads)

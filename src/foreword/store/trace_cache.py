@@ -72,13 +72,13 @@ class TraceCache:
                 np.save(growing / f"{name}.npy", getattr(columns, name), allow_pickle=False)
             names = {"instances": columns.instances, "masks": [mask.hex() for mask in columns.masks]}
             (growing / _NAMES).write_text(json.dumps(names), "utf-8")
-            _make_room(self.folder.parent, _size_bytes([growing]))
+            make_room(self.folder.parent, _size_bytes([growing]))
             growing.rename(self.folder)
         except OSError:
             return
 
 
-def _make_room(folder: Path, needed_bytes: int) -> None:
+def make_room(folder: Path, needed_bytes: int) -> None:
     """Remove what was used longest ago, and what a killed process left, until the new one fits."""
     kept = sorted((path for path in folder.iterdir() if not path.name.startswith("new-")), key=_used)
     while kept and _size_bytes(kept) + needed_bytes > MOST_BYTES:
@@ -90,4 +90,4 @@ def _used(path: Path) -> float:
 
 
 def _size_bytes(folders: Iterable[Path]) -> int:
-    return sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    return sum(file.stat().st_size for folder in folders for file in folder.rglob("*"))

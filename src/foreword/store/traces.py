@@ -7,7 +7,7 @@ import sys
 import zlib
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
@@ -39,10 +39,11 @@ _HEARD_EVERY_ROWS = 2_000
 
 @dataclass(slots=True)
 class LoadedTrace:
-    """Rows in file order, and refused rows by kind."""
+    """Rows in file order, refused rows by kind, and where what is made of the trace is kept, if anywhere."""
 
     columns: TraceColumns
     refused: Counter[str] = field(default_factory=Counter)
+    kept: TraceCache | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,16 @@ class TraceSource:
 
 def load_trace(source: TraceSource, progress: Callable[[int, int], None]) -> LoadedTrace:
     """Read all rows; ``progress`` hears bytes of the file. Raises ``DataError``, also for a trace without a row."""
-    if source.path.endswith(PARQUET):
-        from foreword.store.parquet import read_parquet  # noqa: PLC0415 - polars takes long to load
-
-        loaded = read_parquet(source)
-    else:
-        with _opened(source.path) as (raw, position):
+    with _opened(source.path) as (raw, position):
+        kept = _place(source)
+        columns = kept.load() if kept else None
+        if columns is not None:
+            loaded = LoadedTrace(columns, kept=kept)
+        else:
             loaded = _load(source, raw, partial(_tell, progress, position))
+            if kept and not loaded.refused:
+                kept.save(loaded.columns)
+                loaded.kept = kept
     if not len(loaded.columns):
         raise DataError(f"{source.path}: no row to replay", field="trace_file_path")
     return loaded
@@ -85,24 +89,30 @@ def _tell(progress: Callable[[int, int], None], position: Callable[[], tuple[int
 
 
 def _load(source: TraceSource, raw: IO[bytes], tell: Callable[[], None]) -> LoadedTrace:
-    """Rows of an opened file: by line, or where it is large by the scanner, or from what was kept of it."""
-    path = Path(source.path)
-    if source.with_ids or source.path == STDIN or path.stat().st_size < WORTH_SCANNING_BYTES:
+    """Rows of an opened file: as Parquet, by line, or where it is large by the scanner."""
+    if source.path.endswith(PARQUET):
+        from foreword.store.parquet import read_parquet  # noqa: PLC0415 - polars takes long to load
+
+        return read_parquet(source)
+    if source.with_ids or not _is_large(source.path):
         return _by_line(source, raw, tell)
-    kept = TraceCache.of(path) if source.cached and path.suffix not in COMPRESSED else None
-    columns = kept.load() if kept else None
-    if columns is not None:
-        return LoadedTrace(columns)
     from foreword.store.kernels import kept_kernels  # noqa: PLC0415 - numba takes long to load
 
     with kept_kernels():
         from foreword.store.scanning import scan_file  # noqa: PLC0415 - the same
 
     refused: Counter[str] = Counter()
-    columns = scan_file(raw, refuse=partial(source.refuse, refused=refused), tell=tell)
-    if kept and not refused:
-        kept.save(columns)
-    return LoadedTrace(columns, refused)
+    return LoadedTrace(scan_file(raw, refuse=partial(source.refuse, refused=refused), tell=tell), refused)
+
+
+def _is_large(name: str) -> bool:
+    return name != STDIN and Path(name).stat().st_size >= WORTH_SCANNING_BYTES
+
+
+def _place(source: TraceSource) -> TraceCache | None:
+    """Where the columns of a trace are kept, if it is worth it."""
+    worth = source.cached and not source.with_ids and _is_large(source.path)
+    return TraceCache.of(Path(source.path)) if worth and not source.path.endswith(COMPRESSED) else None
 
 
 def _by_line(source: TraceSource, lines: Iterable[bytes], tell: Callable[[], None]) -> LoadedTrace:
@@ -132,11 +142,12 @@ def replay_trace(
     further trace, writes that are due after the last row still wait.
     """
     columns, moved = trace.columns.in_time_order()
+    trace = replace(trace, columns=columns)
     refuse = partial(source.refuse, refused=trace.refused)
     fed = 0
     if chosen_core(replay, len(columns.keys), asked=source.core) is Core.COMPILED:
         fed = _written_by(columns, replay.config.trace_replay.write_delay_ns) if goes_on else len(columns)
-        _run_compiled(replay, columns, rows=fed, refuse=refuse, progress=progress)
+        _run_compiled(replay, trace, rows=fed, refuse=refuse, progress=progress)
     if replay.foresees:
         replay.foresee(columns.rows())
     for done in range(fed + 1, len(columns) + 1):
@@ -162,7 +173,7 @@ def _written_by(columns: TraceColumns, delay_ns: int) -> int:
 
 def _run_compiled(
     replay: Replay,
-    columns: TraceColumns,
+    trace: LoadedTrace,
     *,
     rows: int,
     refuse: Callable[[RowError], None],
@@ -175,9 +186,16 @@ def _run_compiled(
 
     with kept_kernels():
         from foreword.simulate.compiled import replay_compiled  # noqa: PLC0415 - the same
+        from foreword.store.path_cache import KeptPaths  # noqa: PLC0415 - the same
 
-    first = columns if rows == len(columns) else columns.taken(np.arange(rows))
-    replay_compiled(replay, first, refuse=refuse, progress=lambda done, of: progress(done * rows // of, len(columns)))
+    columns = trace.columns
+    replay_compiled(
+        replay,
+        columns if rows == len(columns) else columns.taken(np.arange(rows)),
+        refuse=refuse,
+        progress=lambda done, of: progress(done * rows // of, len(columns)),
+        intern=KeptPaths(trace.kept.folder).intern if trace.kept else None,
+    )
 
 
 @contextmanager

@@ -120,6 +120,19 @@ def test_a_trace_that_was_read_is_kept(cache: Path, tmp_path: Path) -> None:
     assert list(kept.rows()) == first == list(load(path).columns.rows())
 
 
+def test_a_parquet_trace_is_kept_too(cache: Path, tmp_path: Path) -> None:
+    """Its lists of keys need not be taken apart again."""
+    columns = columns_from(rows())
+    write_parquet(columns, tmp_path / "t.parquet")
+    load(tmp_path / "t.parquet")
+
+    kept = TraceCache.of(tmp_path / "t.parquet").load()
+
+    assert len(list(cache.iterdir())) == 1
+    assert kept is not None
+    assert [each.keys for each in kept.rows()] == [each.keys for each in columns.rows()]
+
+
 def test_a_changed_trace_is_read_again(cache: Path, tmp_path: Path) -> None:
     """The key is the digest of the bytes; a run may also do without."""
     load(trace(tmp_path / "t.jsonl"))
