@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreword.cache.rules import HitRule
 from foreword.engines.registry import PROFILES
-from foreword.errors import ConfigError, Interrupted
+from foreword.errors import ConfigError, Interrupted, UsageError
 from foreword.logs import Kind, about, note, note_design, note_run
 from foreword.simulate.design import Design, Facts, design
 from foreword.terms import Engine, PromptFormat, Status
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from foreword.store.exporting import Exported
     from foreword.store.regenerating import Regenerated
     from foreword.store.replays import Export
+    from foreword.store.second_engine import ProofEngine
     from foreword.store.tokenizers import LoadedTokenizer
     from foreword.store.traces import TraceSource
     from foreword.workload.content import ProofLevel
@@ -51,7 +52,8 @@ _WORTH_A_WORKER = 10_000
 class Making(NamedTuple):
     """How to generate: processes (``None``: as many as help), proof level, and what to do with what stands there.
 
-    ``resume`` goes on with an unfinished data set; ``compress`` writes data and metadata as ``.zst``.
+    ``resume`` goes on with an unfinished data set; ``compress`` writes data and metadata as ``.zst``;
+    ``proof_engine`` encodes for a full proof.
     """
 
     workers: int | None = None
@@ -59,6 +61,7 @@ class Making(NamedTuple):
     overwrite: bool = False
     resume: bool = False
     compress: bool = False
+    proof_engine: ProofEngine = "tokenizers"
 
 
 class Generated(NamedTuple):
@@ -126,13 +129,15 @@ def generate(
     from foreword.store.workshop import Order
     from foreword.store.zstd import check_zstd
 
-    planned = _design(config, _tokenizer(config))
+    tokenizer = _tokenizer(config)
+    _check_engine(making, tokenizer)
+    planned = _design(config, tokenizer)
     check_folder(output, overwrite=making.overwrite, resume=making.resume)
     if making.compress:
         check_zstd()
     workers = making.workers or _fitting_workers(config.request_count)
     writing = Writing(workers, making.resume, making.compress)
-    order = Order(config, planned.facts, making.proof)
+    order = Order(config, planned.facts, making.proof, making.proof_engine)
     with about(Kind.COLLISIONS, config.dataset_id):
         written = write_dataset(order, planned, folder=output, writing=writing, progress=progress)
     note(Kind.COLLISIONS, "data set written", dataset_id=config.dataset_id, **written.report["collisions"])
@@ -338,6 +343,17 @@ def _tokenizer(config: DatasetConfig) -> LoadedTokenizer:
     from foreword.store.tokenizers import load_tokenizer
 
     return load_tokenizer(config.tokenizer)
+
+
+def _check_engine(making: Making, tokenizer: LoadedTokenizer) -> None:
+    """Refuse a second engine before anything is written, where it does not fit."""
+    from foreword.store.second_engine import second_engine
+
+    if making.proof_engine == "tokenizers":
+        return
+    if making.proof != "full":
+        raise UsageError("--proof-engine is for whole prompts", advice="add --proof full, or leave it out")
+    second_engine(tokenizer)
 
 
 def _design(config: DatasetConfig, tokenizer: LoadedTokenizer | None) -> Design:

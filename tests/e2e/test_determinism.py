@@ -101,6 +101,15 @@ def test_full_proof_changes_no_prompt(tmp_path: Path) -> None:
     assert [name for name in FILES if window[name] != full[name]] in ([], ["manifest.json", "validation_report.json"])
 
 
+def test_either_engine_of_a_full_proof_writes_the_same_bytes(tmp_path: Path) -> None:
+    """Tiktoken finds what tokenizers finds, so not even the manifest differs."""
+    first = digests(generate(tmp_path / "first", small(), "--proof", "full"))
+
+    second = digests(generate(tmp_path / "second", small(), "--proof", "full", "--proof-engine", "tiktoken"))
+
+    assert second == first
+
+
 def test_another_seed_shares_no_prompt(tmp_path: Path) -> None:
     """Two seeds have no prompt in common, and not even the start of a master."""
     one, other = (read_rows(generate(tmp_path / str(seed), small(seed=seed)) / DATA) for seed in (7, 8))

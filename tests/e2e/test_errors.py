@@ -301,6 +301,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capsys: pytest
         (["--workers", "0"], "--workers"),
         (["--workers", "many"], "--workers"),
         (["--proof", "some"], "--proof"),
+        (["--proof-engine", "tiktoken"], "--proof full"),
         (["--colour", "red"], "--colour"),
         (["--corpus", "stories.txt"], "builtin reads no file"),
     ],

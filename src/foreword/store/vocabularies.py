@@ -148,6 +148,11 @@ def _byte_alphabet() -> dict[int, int]:
 _ALPHABET = _byte_alphabet()
 
 
+def byte_entries() -> list[str]:
+    """Entries of a byte-level vocabulary that stand for one byte each."""
+    return [chr(code) for code in _ALPHABET]
+
+
 def _spell_bytes(text: str) -> bytes:
     """Bytes of a byte-level entry; none for an entry outside the alphabet."""
     try:

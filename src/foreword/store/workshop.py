@@ -17,6 +17,7 @@ from foreword.simulate.documents import request_rows
 from foreword.simulate.validate import fingerprint
 from foreword.store.corpora import load_corpus, stories_for
 from foreword.store.frames import framing_for
+from foreword.store.second_engine import ProofEngine, second_engine
 from foreword.store.tokenizers import LoadedTokenizer, load_tokenizer
 from foreword.terms import IntArray, PromptFormat, UInt64Array, draw_key, request_id
 from foreword.workload.collisions import longest_common_prefix, sampled_windows
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from foreword.config.dataset import DatasetConfig, Source
     from foreword.workload.content import ComposedPrompt, Composer
     from foreword.workload.proof import ProofCounts
+    from foreword.workload.tokens import EncodeBatch
     from foreword.workload.units import Corpus
 
 WARMUP_OUTPUT_TOKENS = 1
@@ -42,6 +44,7 @@ class Order(NamedTuple):
     config: DatasetConfig
     facts: Facts
     proof: ProofLevel
+    proof_engine: ProofEngine = "tokenizers"
 
 
 class Rows(NamedTuple):
@@ -216,14 +219,7 @@ def open_workshop(order: Order) -> Workshop:
         token_granular=facts.rule is HitRule.CAP_ONLY,
         every_cut=config.seed_scope == "content",
     )
-    collisions = config.suffix.collision_detection
-    options = ContentOptions(
-        separator=config.suffix.separator,
-        picking=Picking.of(config.suffix, config.prefix),
-        proof=order.proof,
-        max_retries=collisions.max_retries,
-        on_conflict=collisions.on_conflict,
-    )
+    options = _content_options(order, _second(order, tokenizer, suffix, prefix))
     composer = prepare(tokenizer, suffix, plan=plan, options=options, prefix_corpus=prefix)
     _check_branches(order, composer)
     head, tail = (np.asarray(ids, dtype=np.int64) for ids in (frame.head_ids, frame.tail_ids))
@@ -235,6 +231,27 @@ def open_workshop(order: Order) -> Workshop:
     described = {**_facts(tokenizer, suffix, prefix, composer), "template": framing.document}
     rule = unit_rule(config, facts.block_size)
     return Workshop(planned, composer, tokenizer, head, tail, masters, chains, rule, described)
+
+
+def _content_options(order: Order, second: EncodeBatch | None) -> ContentOptions:
+    config, collisions = order.config, order.config.suffix.collision_detection
+    return ContentOptions(
+        separator=config.suffix.separator,
+        picking=Picking.of(config.suffix, config.prefix),
+        proof=order.proof,
+        max_retries=collisions.max_retries,
+        on_conflict=collisions.on_conflict,
+        second=second,
+    )
+
+
+def _second(order: Order, tokenizer: LoadedTokenizer, *corpora: Corpus | None) -> EncodeBatch | None:
+    """The second engine, where one is asked for, once it has encoded all samples as the first does."""
+    if order.proof_engine == "tokenizers":
+        return None
+    engine = second_engine(tokenizer)
+    engine.check(sample.text for corpus in corpora if corpus for sample in corpus.samples)
+    return engine.encode_batch
 
 
 def unit_rule(config: DatasetConfig, block_size: int) -> UnitRule | None:

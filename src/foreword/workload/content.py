@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from foreword.workload.masters import Master
     from foreword.workload.materials import Materials
     from foreword.workload.suffix import SuffixPool
-    from foreword.workload.tokens import Frame, TokenizerProtocol
+    from foreword.workload.tokens import EncodeBatch, Frame, TokenizerProtocol
     from foreword.workload.units import Corpus
 
 CHUNK = 256
@@ -73,7 +73,8 @@ class ContentPlan:
 class ContentOptions:
     """How to compose: separator, choice of samples, proof and what to do when a prompt cannot be proved.
 
-    At least ``full_least`` prompts and a ``full_share`` of all, chosen by hash, are encoded again in full.
+    At least ``full_least`` prompts and a ``full_share`` of all, chosen by hash, are encoded again in full; by
+    ``second``, if given, whose ids are known to be the tokenizer's, and by the tokenizer where that finds others.
     """
 
     separator: str = "\n\n"
@@ -83,6 +84,7 @@ class ContentOptions:
     full_least: int = 200
     max_retries: int = 8
     on_conflict: OnConflict = "error"
+    second: EncodeBatch | None = None
 
 
 class ComposedPrompt(NamedTuple):
@@ -180,7 +182,7 @@ class Composer:
         self._rank = ranks(self._parents(plan.group, plan.prefix_len))
         self._place_of = {int(token): place for place, token in enumerate(materials.words.ids)}
         self._full = self._chosen_for_full()
-        self._prover = Prover(materials, plan.frame)
+        self._prover = Prover(materials, plan.frame, second=options.second)
         open_tail = plan.frame.open_tail(materials.tokenizer.pieces().reserved)
         self._closing_words = int(open_tail and not plan.as_ids)
 

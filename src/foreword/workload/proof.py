@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from foreword.terms import BoolArray, IntArray
     from foreword.workload.materials import Draft, Materials
-    from foreword.workload.tokens import Frame
+    from foreword.workload.tokens import EncodeBatch, Frame
 
 _JOINT = re.compile(rb"(?<=[!-~]) (?=[A-Za-z])")
 _LINE = re.compile(rb"\n(?=[^\s/])")
@@ -53,10 +53,11 @@ class _Window(NamedTuple):
 
 
 class Prover:
-    """Checks drafts against the tokenizer; keeps where windows begin."""
+    """Checks drafts against the tokenizer; keeps where windows begin. ``second`` takes whole prompts first."""
 
-    def __init__(self, materials: Materials, frame: Frame = NO_FRAME) -> None:
+    def __init__(self, materials: Materials, frame: Frame = NO_FRAME, *, second: EncodeBatch | None = None) -> None:
         self._materials = materials
+        self._second = second
         self._frame = frame if frame.in_text else NO_FRAME
         self._openings: dict[tuple[int, int], tuple[int, str, list[int]]] = {}
         self._heads: dict[int, tuple[str, list[int]]] = {}
@@ -85,10 +86,17 @@ class Prover:
         return ids[self._frame.head_len : len(ids) - self._frame.tail_len]
 
     def _wrong_in_full(self, rows: Sequence[int], prompts: Sequence[tuple[bytes, IntArray]]) -> set[int]:
+        """Rows that do not encode to their ids; what a second engine doubts the tokenizer itself decides."""
+        doubtful = rows if self._second is None else self._unequal(rows, prompts, self._second)
+        return set(self._unequal(doubtful, prompts, self._materials.tokenizer.encode_batch))
+
+    def _unequal(
+        self, rows: Sequence[int], prompts: Sequence[tuple[bytes, IntArray]], encode_batch: EncodeBatch
+    ) -> list[int]:
         frame = self._frame
-        encoded = self._materials.tokenizer.encode_batch([frame.around(unescaped(prompts[row][0])) for row in rows])
+        encoded = encode_batch([frame.around(unescaped(prompts[row][0])) for row in rows])
         wanted = (frame.ids_around(prompts[row][1].tolist()) for row in rows)
-        return {row for row, ids, known in zip(rows, encoded, wanted, strict=True) if ids != known}
+        return [row for row, ids, known in zip(rows, encoded, wanted, strict=True) if ids != known]
 
     def _windows(self, row: int, draft: Draft) -> list[_Window]:
         materials = self._materials

@@ -7,10 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from foreword.terms import BoolArray, IntArray
 
+    EncodeBatch = Callable[[Sequence[str]], list[list[int]]]
 
 SPACE_MARK = "▁"
 """Character that stands for a space in SentencePiece-type vocabularies."""

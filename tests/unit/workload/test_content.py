@@ -162,6 +162,34 @@ def test_both_levels_find_corrupted_divergence_words(level: ProofLevel) -> None:
     assert counts.wrong == len(worded) > 20
 
 
+def test_the_tokenizer_decides_what_a_second_engine_doubts() -> None:
+    """Prompts that a second engine finds right are not encoded again; those that it finds wrong are, and stand."""
+    tokenizer, asked = builtin_tokenizer(), list[int]()
+
+    def second(texts: Sequence[str]) -> list[list[int]]:
+        asked.append(len(texts))
+        return [[0] if place == 3 else ids for place, ids in enumerate(tokenizer.encode_batch(texts))]
+
+    plan = spread_plan(30, block_size=16)
+    doubting = ContentOptions(proof="full", second=second)
+    chunk = prepare(tokenizer, few_stories(), plan=plan, options=doubting).compose_chunk(np.arange(30))
+
+    assert asked == [30]
+    assert (chunk.proof.full, chunk.proof.wrong) == (30, 0)
+
+
+def test_a_second_engine_finds_what_is_wrong() -> None:
+    """A prompt that neither engine encodes to its ids is wrong, one that both do is not."""
+    tokenizer = builtin_tokenizer()
+    composer = prepare(tokenizer, few_stories(), plan=spread_plan(30, block_size=16))
+    drafts = composer._drafts(composer._jobs(np.arange(30)), retry=0)
+    prompts = [(prompt.escaped, prompt.ids) for prompt in map(composer._prompt, drafts)]
+    prompts[7] = (prompts[7][0] + b" more", prompts[7][1])
+    prover = Prover(composer._materials, second=tokenizer.encode_batch)
+
+    assert prover.check(drafts, prompts, full=np.zeros(30, bool), level="full")[0] == [7]
+
+
 @pytest.mark.parametrize("level", ["window", "full"])
 def test_both_levels_find_a_prefix_cut_at_the_wrong_byte(level: ProofLevel) -> None:
     """A master whose text is a byte off at the cut is found."""
