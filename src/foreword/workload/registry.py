@@ -15,6 +15,7 @@ import xxhash
 
 from foreword.cache.blocks import block_keys, next_key, root_key
 from foreword.terms import MatchSemantics
+from foreword.workload.window_digests import CHUNK_WINDOW_TOKENS, window_digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from foreword.config.dataset import ChunkConfig
     from foreword.terms import BoolArray, IntArray, UInt64Array
 
-CHUNK_WINDOW_TOKENS = 8
 _FEWEST_KEPT_APART = 4_096
 
 
@@ -217,12 +217,9 @@ def chunk_ends(ids: IntArray, chunking: Chunking) -> IntArray:
 
 def _closes(ids: IntArray, modulus: int) -> BoolArray:
     """Tokens whose window of the last ``CHUNK_WINDOW_TOKENS`` digests to 0 modulo ``modulus``."""
-    words = np.ascontiguousarray(ids, dtype="<i4").tobytes()
-    width = 4 * CHUNK_WINDOW_TOKENS
     closes = np.zeros(len(ids), dtype=np.bool_)
-    for last in range(CHUNK_WINDOW_TOKENS - 1, len(ids)):
-        stop = 4 * (last + 1)
-        closes[last] = xxhash.xxh3_64_intdigest(words[stop - width : stop]) % modulus == 0
+    if len(ids) >= CHUNK_WINDOW_TOKENS:
+        closes[CHUNK_WINDOW_TOKENS - 1 :] = window_digests(ids) % np.uint64(modulus) == 0
     return closes
 
 
