@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -135,3 +137,14 @@ class Further(NamedTuple):
     latest: Array
     pools: Array
     copies: Array
+
+
+def filled(shape: tuple[int, int], row: Array | np.integer[Any]) -> Array:
+    """A table all of whose rows are ``row``.
+
+    Memory that is written at once comes in large pages where the system has them; that of ``np.zeros`` comes page by
+    page at the first touch, in the middle of a kernel.
+    """
+    table = np.empty(shape, row.dtype)
+    table[:] = row
+    return table

@@ -108,7 +108,7 @@ def prepare(
     events, times = _events(taken, trace, replay.config.trace_replay.write_delay_ns)
     ids, paths = (intern or intern_all)(trace.keys, _wanted(replay, taken, events))
     world = make_world(replay, trace, events=events, times=times, paths=paths)
-    outcomes = np.zeros((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64)
+    outcomes = tables.filled((len(events), tables.BY_TIER + 2 * world.tallies.shape[1]), np.int64(0))
     further = make_further(replay, world, events=events, ids=ids)
     ran = Ran(events, outcomes, world, further, tuple(paths), trace)
     return Ready(ran, ids, _mask_bits(trace), int((taken.reads & taken.writes).sum()), skipped)

@@ -211,8 +211,7 @@ def _rows(firsts: Array, heads: int, tiers: int) -> Array:
     blocks = int(firsts[-1])
     row = np.zeros(tables.FIXED + tables.WIDTH * tiers, np.int32)
     row[tables.HOME] = -1
-    rows = np.empty((blocks + heads, len(row)), np.int32)  # several times as fast as zeros that are touched later
-    rows[:] = row
+    rows = tables.filled((blocks + heads, len(row)), row)
     if len(firsts) > _FIRST_AND_END:
         rows[:blocks, tables.OWNER] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
     for tier in range(tiers):
