@@ -97,6 +97,22 @@ class MatchSemantics(StrEnum):
     CONTENT_DEFINED_CHUNK = "content_defined_chunk"
 
 
+class Visibility(StrEnum):
+    """From when on others can match the blocks of a prompt (spec: engines 0.9, theory section 4)."""
+
+    SCHEDULED = "scheduled"
+    """As soon as they are scheduled, before they are computed: vLLM V1."""
+    FORWARD = "forward"
+    """After the forward pass that computes them: SGLang, MindIE, vLLM V0."""
+
+
+class PlanAim(StrEnum):
+    """Which ratio a plan brings to the target: that of requests one by one, or that of the simulated run."""
+
+    DESIGNED = "designed"
+    PREDICTED = "predicted"
+
+
 class RequestClass(StrEnum):
     """What a request does to its lane's watermark (workload decisions, 11)."""
 

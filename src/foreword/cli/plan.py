@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -14,6 +14,10 @@ def plan(
     *,
     config: Annotated[Path, Parameter(help="Data-set config, YAML with the root key prefix_cache_dataset.")],
     set_: Overrides = (),
+    aim: Annotated[
+        Literal["designed", "predicted"] | None,
+        Parameter(help="Ratio that meets the target: that of requests one by one, or that of the simulated run."),
+    ] = None,
     json: Json = False,
     strict: Strict = False,
 ) -> int:
@@ -22,7 +26,8 @@ def plan(
     from foreword.report.plan import plan_document, plan_text
     from foreword.store.configs import load_dataset_config
 
-    design = flow.plan(load_dataset_config(config, overrides=set_))
+    asked = (*set_, f"planning.aim={aim}") if aim else set_
+    design = flow.plan(load_dataset_config(config, overrides=asked))
     if json:
         print_json(plan_document(design))
     else:

@@ -8,7 +8,6 @@ they stay in the remainder, bounded where a bound is known.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -19,6 +18,7 @@ import numpy as np
 
 from foreword.cache import watermark
 from foreword.cache.rules import HitRule, usable_hit_tokens
+from foreword.simulate.forecast import certain_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,17 +149,9 @@ def concurrency_floor(requests: Requests, server: ServerModel, *, served: BoolAr
     requests are over before the pass starts.
     """
     level = np.zeros(len(requests.input_len), dtype=np.int64)
-    longest: dict[int, list[int]] = {}
-    warmed: dict[int, int] = {}
-    for at in np.flatnonzero(served):
-        lane, prefix = int(requests.lane[at]), int(requests.prefix_len[at])
-        if not requests.counted[at]:
-            warmed[lane] = max(warmed.get(lane, 0), prefix)
-            continue
-        heap = longest.setdefault(lane, [])
-        certain = heap[0] if len(heap) == in_flight else 0
-        level[at] = min(prefix, max(certain, warmed.get(lane, 0)))
-        (heapq.heappush if len(heap) < in_flight else heapq.heappushpop)(heap, prefix)
+    level[served] = certain_prefix(
+        requests.prefix_len[served], requests.lane[served], warmed=~requests.counted[served], in_flight=in_flight
+    )
     shared = np.where(level > 0, level + server.added_tokens, 0)
     prompt_tokens = requests.input_len + server.added_tokens
     return usable_hit_tokens(

@@ -11,16 +11,20 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from foreword.config.base import ConfigModel
+from foreword.config.consistency import CHECKS
 from foreword.config.lengths import Count, FixedLength, LengthLaw, Natural
+from foreword.config.replay import ReplayConfig
 from foreword.terms import (
     CacheScope,
     Engine,
     ExecutionMode,
     MatchSemantics,
+    PlanAim,
     PromptFormat,
     Semantics,
     Shape,
     TargetScope,
+    Visibility,
 )
 
 ROOT = "prefix_cache_dataset"
@@ -46,6 +50,7 @@ Ratio = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), Be
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
 GroupCount = Annotated[int, Field(strict=True, ge=1, le=MOST_GROUPS)]
+Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rank = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
@@ -277,9 +282,25 @@ class PlanningConfig(ConfigModel):
     """How the plan is searched. The exact closing step is not bounded by ``max_iterations``."""
 
     reachability_check: bool = True
+    aim: PlanAim = PlanAim.DESIGNED
     base_ratio_search: Literal["binary_search"] = "binary_search"
     block_residual_calibration: bool = True
     max_iterations: Count = 1000
+
+
+class ServingConfig(ConfigModel):
+    """The engine that predictions under load are made for, and how fast it is; a cache rank is one engine.
+
+    ``visibility`` is the engine's own where it is not given. With ``requests_per_s`` requests come at that rate, else
+    ``execution.concurrency`` of them are under way at once.
+    """
+
+    slots: Count = 256
+    step_tokens: Count = 8192
+    prefill_tokens_per_s: Speed = 10_000.0
+    decode_tokens_per_s: Speed | None = 50.0
+    visibility: Visibility | None = None
+    requests_per_s: Speed | None = None
 
 
 def _routing_problem(routing: RoutingConfig) -> str:
@@ -372,6 +393,9 @@ class DatasetConfig(ConfigModel):
     planning: PlanningConfig = PlanningConfig()
     routing: RoutingConfig = RoutingConfig()
     validation: ValidationConfig = ValidationConfig()
+    serving: ServingConfig = ServingConfig()
+    capacity_blocks: Count | None = None
+    tiers: dict[str, Any] | None = None
     engine: Engine = Engine.GENERIC
     prompt_format: PromptFormat = PromptFormat.COMPLETIONS_TEXT
     chat_template: Annotated[str, Field(min_length=1)] = OWN_TEMPLATE
@@ -399,11 +423,17 @@ class DatasetConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for check in (_target_problem, _count_problem, _warmup_problem, _nonce_problem, _format_problem):
+        for check in (*CHECKS, _format_problem):
             problem = check(self)
             if problem:
                 raise ValueError(problem)
         return self
+
+    @property
+    def replay_of_tiers(self) -> ReplayConfig:
+        """The replay that ``tiers`` describe; raises ``ConfigError`` where they describe none."""
+        nowhere = {"trace_file_path": "", "output_result_path": ""}
+        return ReplayConfig.parse({**(self.tiers or {}), **nowhere}, root="tiers")
 
     @property
     def execution_mode(self) -> ExecutionMode:
@@ -439,38 +469,6 @@ def _without_aliases(data: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _target_problem(config: DatasetConfig) -> str:
-    target, names = config.target, set(config.prefix.group_ids)
-    given = [group.id for group in target.groups]
-    unknown = [id_ for id_ in given if id_ not in names]
-    if unknown and config.prefix.assignment is None:
-        return f"target.groups names {unknown[0]}, which is no group"
-    if len(set(given)) < len(given):
-        return f"target.groups names {next(id_ for id_ in given if given.count(id_) > 1)} twice"
-    if target.scope is TargetScope.PER_GROUP and target.hit_ratio is None:
-        missing = sorted(names - set(given))
-        if missing:
-            return f"group {missing[0]} has no target; add one, or target.hit_ratio for all"
-    return ""
-
-
-def _warmup_problem(config: DatasetConfig) -> str:
-    warmed = config.execution_mode in {ExecutionMode.WARMUP, ExecutionMode.COMPARE}
-    if warmed and config.execution.warmup_rounds == 0:
-        return f"execution.warmup_rounds is 0, but {config.execution_mode} needs a warm-up; give 1"
-    return ""
-
-
-def _nonce_problem(config: DatasetConfig) -> str:
-    if config.isolation != "nonce":
-        return ""
-    if config.nonce is None:
-        return "isolation nonce needs nonce, a word that no data set before had, such as a date and a number"
-    if config.execution_mode is ExecutionMode.COMPARE:
-        return "isolation nonce keeps one pass apart, but compare makes two; use salt or reset"
-    return ""
-
-
 def _format_problem(config: DatasetConfig) -> str:
     """What is said about a template that prompts of this format never meet."""
     if config.prompt_format is PromptFormat.COMPLETIONS_IDS and config.frame is not None:
@@ -478,17 +476,4 @@ def _format_problem(config: DatasetConfig) -> str:
     given = config.chat_template != OWN_TEMPLATE or config.chat_template_kwargs
     if config.prompt_format is not PromptFormat.CHAT and given:
         return f"chat_template: {config.prompt_format} has no template; set prompt_format: chat"
-    return ""
-
-
-def _count_problem(config: DatasetConfig) -> str:
-    counts = [group.request_count for group in config.prefix.groups if group.request_count is not None]
-    if counts and sum(counts) != config.request_count:
-        return f"prefix.groups request_count sum to {sum(counts)}, but request_count is {config.request_count}"
-    law = config.input_length
-    if law.mode == "explicit" and law.values is not None and len(law.values) != config.request_count:
-        return f"input_length.values has {len(law.values)} lengths, but request_count is {config.request_count}"
-    given = config.prefix.assignment
-    if isinstance(given, tuple) and len(given) != config.request_count:
-        return f"prefix.assignment names {len(given)} requests, but request_count is {config.request_count}"
     return ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foreword.cache.rules import HitRule
 from foreword.engines.model import EngineProfile, Logical, Source, named
-from foreword.terms import Engine
+from foreword.terms import Engine, Visibility
 
 if TYPE_CHECKING:
     from foreword.engines.page import Page
@@ -24,6 +24,7 @@ LLAMACPP = EngineProfile(
     engine=Engine.LLAMACPP,
     hit_rule=HitRule.CAP_ONLY,
     default_block_size=1,
+    visibility=Visibility.FORWARD,
     prefixes=("llamacpp:",),
     owned_by=("llamacpp",),
     sources={

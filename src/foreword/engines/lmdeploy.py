@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foreword.cache.rules import HitRule
 from foreword.engines.model import Combine, EngineProfile, Logical, Source, label_number, named
-from foreword.terms import Engine
+from foreword.terms import Engine, Visibility
 
 if TYPE_CHECKING:
     from foreword.engines.page import Page
@@ -23,6 +23,7 @@ LMDEPLOY = EngineProfile(
     engine=Engine.LMDEPLOY,
     hit_rule=HitRule.CAP_THEN_FLOOR,
     default_block_size=64,
+    visibility=Visibility.FORWARD,
     prefixes=("lmdeploy:",),
     owned_by=("lmdeploy",),
     sources={

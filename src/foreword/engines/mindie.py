@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foreword.cache.rules import HitRule
 from foreword.engines.model import EngineProfile, Logical, named
-from foreword.terms import Engine
+from foreword.terms import Engine, Visibility
 
 MINDIE = EngineProfile(
     name="mindie",
@@ -12,6 +12,7 @@ MINDIE = EngineProfile(
     # gives back one *block* of a whole-prompt hit, which is the value of "cap at N-1, then floor"
     hit_rule=HitRule.CAP_THEN_FLOOR,
     default_block_size=128,
+    visibility=Visibility.FORWARD,
     prefixes=("npu_prefix_cache_hit_rate", "npu_cache_usage_perc", "all_radix_match_num"),
     owned_by=("MindIE Server",),
     sources={

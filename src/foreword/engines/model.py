@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from foreword.terms import Visibility
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -120,6 +122,7 @@ def _no_capacities(page: Page) -> tuple[int, ...]:
 class EngineProfile:
     """What we know of an engine; ``name`` is shown, ``engine`` is the planner's word for it.
 
+    ``visibility`` says when the blocks of a prompt can be matched.
     ``capacities`` reads the tokens that each cache behind a page has room for.
     """
 
@@ -127,6 +130,7 @@ class EngineProfile:
     engine: Engine
     hit_rule: HitRule
     default_block_size: int
+    visibility: Visibility = Visibility.SCHEDULED
     prefixes: tuple[str, ...] = ()
     owned_by: tuple[str, ...] = ()
     sources: Mapping[Logical, tuple[Source, ...]] = field(default_factory=dict)

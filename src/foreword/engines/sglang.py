@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foreword.cache.rules import HitRule
 from foreword.engines.model import EngineProfile, Logical, Source, gauge_number, named
-from foreword.terms import Engine
+from foreword.terms import Engine, Visibility
 
 if TYPE_CHECKING:
     from foreword.engines.page import Page, Sample
@@ -36,6 +36,7 @@ SGLANG = EngineProfile(
     engine=Engine.SGLANG,
     hit_rule=HitRule.CAP_THEN_FLOOR,
     default_block_size=1,
+    visibility=Visibility.FORWARD,
     prefixes=("sglang:",),
     owned_by=("sglang",),
     sources={

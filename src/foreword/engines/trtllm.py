@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foreword.cache.rules import HitRule
 from foreword.engines.model import EngineProfile, Logical, Source, Unit, gauge_number, label_number, named
-from foreword.terms import Engine
+from foreword.terms import Engine, Visibility
 
 if TYPE_CHECKING:
     from foreword.engines.page import Page
@@ -22,6 +22,7 @@ TRTLLM = EngineProfile(
     engine=Engine.TRTLLM,
     hit_rule=HitRule.CAP_ONLY,
     default_block_size=32,
+    visibility=Visibility.FORWARD,
     prefixes=("trtllm_",),
     owned_by=("tensorrt_llm",),
     sources={

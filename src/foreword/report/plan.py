@@ -28,6 +28,7 @@ def plan_text(design: Design) -> str:
     parts = (
         _verdict_lines(design),
         _ladder_lines(design),
+        _prediction_lines(document),
         _length_lines(design, document),
         _group_lines(document),
         _rank_lines(document),
@@ -54,6 +55,26 @@ def _ladder_lines(design: Design) -> list[str]:
         f"  hot pass          {percent(hot / total):>10}   {hot:,} of {total:,} tokens",
         f"  reachable         {percent(design.reach.floor):>10} to {percent(design.reach.ceiling)}",
     ]
+
+
+_PREDICTIONS = {
+    "in_flight_bounded": ("at least", "whatever the order in which requests under way are computed"),
+    "simulated": ("under load", "simulated, in an endless cache"),
+    "capacity_bounded": ("predicted", "simulated, in a cache of the size that the config gives"),
+}
+
+
+def _prediction_lines(document: dict[str, Any]) -> list[str]:
+    """What is left of the designed pass under load and in a small cache, where the config asks about it."""
+    found = document["predictions"]
+    lines = [
+        f"  {name:<17} {percent(found[key]['hit_ratio']):>10}   {found[key]['hit_tokens']:,} tokens, {meaning}"
+        for key, (name, meaning) in _PREDICTIONS.items()
+        if found[key] is not None
+    ]
+    rate, together = found["requests_per_s"], found["concurrency"]
+    sent = f"{together:,} requests at once" if rate is None else f"{rate:g} requests a second"
+    return ["", f"  with {sent}:", *lines] if lines else []
 
 
 def _length_lines(design: Design, document: dict[str, Any]) -> list[str]:

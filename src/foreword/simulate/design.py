@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.errors import ConfigError
+from foreword.simulate.aiming import aimed
 from foreword.simulate.predict import Prediction, predict
 from foreword.simulate.verdict import Tolerance, Verdict, judge, percent, worst
-from foreword.terms import ExecutionMode, IntArray, Reason, Semantics, Status, TargetScope, draw_key, request_id
+from foreword.terms import (
+    ExecutionMode,
+    IntArray,
+    PlanAim,
+    Reason,
+    Semantics,
+    Status,
+    TargetScope,
+    draw_key,
+    request_id,
+)
 from foreword.workload import groups as grouping
 from foreword.workload import order as ordering
 from foreword.workload.lengths import LengthSample, sample_lengths
@@ -115,6 +126,18 @@ def design(config: DatasetConfig, facts: Facts) -> Design:
 
     Laws that name a file must have been given its values. Raises ``ConfigError`` for lengths that cannot be sent.
     """
+    if config.planning.aim is PlanAim.DESIGNED:
+        return _designed(config, facts)
+    return aimed(config, lambda ratio: _designed(_aiming_at(config, ratio), facts))
+
+
+def _aiming_at(config: DatasetConfig, ratio: float) -> DatasetConfig:
+    """The config with another target, which may lie beyond what can be reached."""
+    return config.model_copy(update={"target": config.target.model_copy(update={"hit_ratio": ratio})})
+
+
+def _designed(config: DatasetConfig, facts: Facts) -> Design:
+    """The design whose serial ratio meets the target."""
     sample, output_len = _lengths(config, facts)
     groups = grouping.allocate(config.prefix, config.request_count, key=_key(config, "groups"))
     progressive = config.execution_mode is ExecutionMode.PROGRESSIVE_PREFIX_FILL

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foreword._version import __version__
+from foreword.simulate.forecast import client_of, forecast
 from foreword.simulate.predict import CLASSES
 from foreword.terms import request_id
 from foreword.workload.lengths import bin_counts
@@ -158,9 +159,29 @@ def validation_document(design: Design, checks: Mapping[str, Any]) -> dict[str, 
         "lengths": length_report(design.prompts.input_len, design.lengths.edges, seed=design.config.seed),
         "groups": group_rows(design),
         "ranks": rank_rows(design),
+        "predictions": predictions(design),
         "request_classes": _class_counts(design),
         "warnings": list(design.warnings),
         **checks,
+    }
+
+
+def predictions(design: Design) -> dict[str, Any]:
+    """Hits of the designed pass one by one, under load, and in a cache of the config's size.
+
+    ``None`` stands for what the config does not ask about.
+    """
+    found, client = forecast(design), client_of(design.config)
+    arrays = {
+        "serial": found.serial,
+        "in_flight_bounded": found.in_flight,
+        "simulated": found.simulated,
+        "capacity_bounded": found.capacity_bounded,
+    }
+    return {
+        "concurrency": client.concurrency if client.requests_per_s is None else None,
+        "requests_per_s": client.requests_per_s,
+        **{name: None if hits is None else _pass_result(design, hits) for name, hits in arrays.items()},
     }
 
 
