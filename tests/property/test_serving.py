@@ -40,16 +40,18 @@ def loads(draw: st.DrawFn, *, rule: HitRule | None = None, domains: int = 2, war
     ]
     prefix, own, answer, group, domain = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     domain = np.unique(domain, return_inverse=True)[1].astype(np.int64)
+    lane = domain * groups + group
+    is_warm = draw(st.booleans()) if warm is None else warm
     return Load(
         input_len=prefix * BLOCK + own,
         prefix_len=prefix * BLOCK,
         output_len=answer,
-        lane=domain * groups + group,
+        lane=lane,
         domain=domain,
         block_size=BLOCK,
         rule=rule or draw(st.sampled_from(HitRule)),
         trunk_len=trunk * BLOCK,
-        warm=draw(st.booleans()) if warm is None else warm,
+        warm_lanes=frozenset(lane.tolist()) if is_warm else frozenset(),
     )
 
 
@@ -71,7 +73,7 @@ CLIENTS = st.one_of(
 
 def serial_hits(load: Load) -> IntArray:
     """The closed form of theory section 2."""
-    if load.warm:
+    if load.warm_lanes:
         shared = watermark.warm(load.prefix_len, load.lane).hit
     else:
         shared = watermark.cold(load.prefix_len, load.lane, domain=load.domain, trunk_len=load.trunk_len).hit

@@ -113,8 +113,10 @@ def mocker_server(venv: Path, model: Path, work: Path, *, block_size: int, block
 
 
 @contextlib.contextmanager
-def vllm_server(venv: Path, model: Path, work: Path, *, block_size: int) -> Iterator[str]:
-    """A real vLLM on the CPU with its block cache; gives the base URL."""
+def vllm_server(
+    venv: Path, model: Path, work: Path, *, block_size: int, gpu_blocks: int | None = None
+) -> Iterator[str]:
+    """A real vLLM on the CPU with its block cache, of ``gpu_blocks`` if given; gives the base URL."""
     port = free_port()
     work.mkdir(parents=True, exist_ok=True)
     env = {**OFFLINE, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -122,6 +124,7 @@ def vllm_server(venv: Path, model: Path, work: Path, *, block_size: int) -> Iter
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "8192"]
     command += ["--enable-prefix-caching", "--block-size", str(block_size), "--enable-prompt-tokens-details"]
     command += ["--disable-uvicorn-access-log"]
+    command += [] if gpu_blocks is None else ["--num-gpu-blocks-override", str(gpu_blocks)]
     log = work / "vllm.log"
     with process(command, log=log, env=env) as program:
         url = f"http://127.0.0.1:{port}"

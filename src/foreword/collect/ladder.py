@@ -2,8 +2,9 @@
 
 A rung is a hit ratio; a step is the difference of two rungs, in exact fractions, so the steps always sum to
 ``measured - target``. Every rung between the designed one and the measured one is a replay of the plan under what
-is known of the server and of the run. Order, concurrency, routing and capacity are not replayed in this release:
-they stay in the remainder, bounded where a bound is known.
+is known of the server and of the run: last of all the times at which requests were sent and ended, and the size of the
+cache. What happens inside the server is not known, such as the order in which it took requests that came together: that
+stays in the remainder, bounded where a bound is known.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class RungName(StrEnum):
     WARM = "warm"
     SENT = "sent"
     SERVED = "served"
+    CONCURRENCY = "concurrency"
+    CAPACITY = "capacity"
     MEASURED = "measured"
 
 
@@ -76,6 +79,11 @@ class Ladder:
     def steps(self) -> tuple[Step, ...]:
         """One step for every rung but the first."""
         return tuple(Step(after.name, after.ratio - before.ratio) for before, after in pairwise(self.rungs))
+
+    @property
+    def evicts(self) -> bool:
+        """Whether the last replay evicted, and so may have been stricter than the server."""
+        return any(rung.name is RungName.CAPACITY for rung in self.rungs)
 
     @property
     def remainder(self) -> Fraction | None:
@@ -174,16 +182,17 @@ def max_in_flight(sent_ns: IntArray, done_ns: IntArray) -> int:
 
 
 def classify_remainder(ladder: Ladder, *, concurrent: bool, floor_ratio: Fraction | None) -> Remainder:
-    """Whether what is left can come from what this release does not simulate.
+    """Whether what is left can come from what happens inside the server, which no replay knows.
 
-    Order, concurrency, routing and capacity only take hits away from the serial, unbounded replay, and only a run
-    with requests side by side, several caches or eviction has them. Hits above the replay are always unexplained.
+    The order in which requests are computed, routing and capacity that it does not report only take hits away from the
+    replay, and only a run with requests side by side, several caches or eviction has them. Hits above a replay that
+    evicts nothing are always unexplained; one that evicts may have been too strict.
     ``floor_ratio`` is the least that concurrency alone can leave.
     """
     left = ladder.remainder
     if left is None or left == 0:
         return Remainder.NONE
-    if left > 0 or not concurrent:
+    if (left > 0 and not ladder.evicts) or not (concurrent or ladder.evicts):
         return Remainder.UNEXPLAINED
     if floor_ratio is not None and ladder.rungs[-1].ratio < floor_ratio:
         return Remainder.UNEXPLAINED

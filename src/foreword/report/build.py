@@ -114,7 +114,7 @@ def _ladder_section(evidence: Evidence, ladder: Ladder, proofs: tuple[TokenProof
     floor = floor_ratio(evidence, k) if k is not None and k > 1 and not several else None
     remainder = classify_remainder(ladder, concurrent=several or (k or 1) > 1, floor_ratio=floor)
     loses = floor is None or floor < ladder.rungs[-2].ratio
-    remaining = Remaining(gain=(ladder.remainder or 0) > 0, in_flight=k, order_matters=loses)
+    remaining = Remaining(gain=(ladder.remainder or 0) > 0 and not ladder.evicts, in_flight=k, order_matters=loses)
     checks = () if remainder is Remainder.NONE else cause_checks(evidence, proofs, step=remaining)
     return LadderSection(
         rungs=_rung_sections(evidence, ladder, measured_note=_measured_note(evidence, remainder, checks=checks)),

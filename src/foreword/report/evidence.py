@@ -20,6 +20,7 @@ from foreword.collect.ladder import (
     predicted_hits,
 )
 from foreword.report.document import MeasuredBy
+from foreword.report.happened import rungs_of_times
 from foreword.report.records import ABSENT, PassArrays, PassCounters, PlanArrays, RunRecord, lane_key, pass_arrays
 from foreword.terms import Pass
 
@@ -130,6 +131,7 @@ def rungs(evidence: Evidence, target: float) -> list[Rung | None]:
     if not evidence.results.recorded.all():
         found.append(_sent_rung(evidence))
     found.append(_served_rung(evidence))
+    found += rungs_of_times(evidence)
     if evidence.measured is not None:
         found.append(
             make_rung(RungName.MEASURED, evidence.measured.hit_tokens, input_tokens=evidence.measured.input_tokens)

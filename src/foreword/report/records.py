@@ -16,7 +16,7 @@ import numpy as np
 from foreword.cache.rules import HitRule
 from foreword.collect.records import Integer
 from foreword.errors import DataError
-from foreword.terms import Pass, Reason, RequestClass, Status, TargetScope
+from foreword.terms import Pass, Reason, RequestClass, Status, TargetScope, Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +35,7 @@ class EngineFacts(msgspec.Struct, frozen=True):
 
     name: str | None = None
     hit_rule: HitRule | None = None
+    visibility: Visibility | None = None
     version: str | None = None
     server: str | None = None
 

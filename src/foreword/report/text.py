@@ -46,6 +46,8 @@ RUNGS = {
     RungName.WARM: "lanes that were warm",
     RungName.SENT: "requests that were sent",
     RungName.SERVED: "requests that succeeded",
+    RungName.CONCURRENCY: "order and concurrency",
+    RungName.CAPACITY: "capacity and eviction",
     RungName.MEASURED: "measured",
 }
 
@@ -58,13 +60,15 @@ RUNG_NOTES = {
     RungName.WARM: "the same, with the lanes that were not warm starting from nothing",
     RungName.SENT: "the same, replayed for the requests that were sent only",
     RungName.SERVED: "the same, replayed for the requests that succeeded only",
+    RungName.CONCURRENCY: "the same, at the times at which they were sent and got their first tokens",
+    RungName.CAPACITY: "the same, in a cache of the size that the server reports, evicting as vLLM does",
 }
 
 TARGET_OF_OTHER_PASS = "informational: the target speaks of the other pass"
 
 REMAINDERS = {
     Remainder.NONE: "nothing is left to explain",
-    Remainder.NOT_SIMULATED: "order, concurrency, routing, capacity (not simulated in this release)",
+    Remainder.NOT_SIMULATED: "what happens inside the server: its own order, routing, capacity that it does not report",
     Remainder.UNEXPLAINED: "unexplained",
 }
 

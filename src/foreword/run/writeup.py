@@ -88,6 +88,7 @@ def _cache_document(
             "server": setup.facts.server,
             "detected_by": detection.detected_by,
             "hit_rule": detection.profile.hit_rule.value,
+            "visibility": detection.profile.visibility.value,
         },
         "block_size_reported": setup.facts.block_size,
         "cache_capacity_tokens": list(setup.facts.capacities),

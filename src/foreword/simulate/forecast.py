@@ -78,7 +78,7 @@ def load_of(design: Design) -> Load:
         block_size=prompts.block_size,
         rule=design.facts.rule,
         trunk_len=prompts.trunk_len,
-        warm=not design.designed_cold,
+        warm_lanes=frozenset() if design.designed_cold else frozenset(prompts.lane.tolist()),
     )
 
 
@@ -124,7 +124,7 @@ def certain_prefix(prefix_len: IntArray, lane: IntArray, *, warmed: BoolArray, i
 def _least_hits(load: Load, in_flight: int) -> IntArray:
     """What each request hits at least; all of its prefix in a warm cache."""
     level = load.prefix_len
-    if not load.warm:
+    if not load.warm_lanes:
         level = certain_prefix(load.prefix_len, load.lane, warmed=np.zeros(len(level), np.bool_), in_flight=in_flight)
     return usable_hit_tokens(load.rule, prompt_tokens=load.input_len, shared_tokens=level, block_size=load.block_size)
 

@@ -26,7 +26,7 @@ class Load:
 
     ``lane`` tells which requests share a master prefix, ``domain`` which share a cache, numbered from 0. ``prefix_len``
     counts from the first token of the prompt, so it is at least ``trunk_len`` where a whole block of head is shared.
-    ``warm`` caches hold each lane's longest prefix before the first request.
+    Caches hold the longest prefix of each of the ``warm_lanes`` before the first request.
     """
 
     input_len: IntArray
@@ -37,7 +37,7 @@ class Load:
     block_size: int
     rule: HitRule = HitRule.CAP_THEN_FLOOR
     trunk_len: int = 0
-    warm: bool = False
+    warm_lanes: frozenset[int] = frozenset()
 
     @property
     def blocks_needed(self) -> IntArray:
@@ -187,7 +187,7 @@ def jobs_of(load: Load) -> Iterator[Job]:
 
 def warm_up(load: Load, caches: Sequence[Cache]) -> None:
     """Serve the longest prefix of every lane, one after another, to caches that are to be warm."""
-    for domain, job in warm_jobs(load) if load.warm else ():
+    for domain, job in warm_jobs(load):
         if caches[domain].admit(job):
             job.computed = job.prompt_tokens
             caches[domain].publish(job)
@@ -195,13 +195,15 @@ def warm_up(load: Load, caches: Sequence[Cache]) -> None:
 
 
 def warm_jobs(load: Load) -> Iterator[tuple[int, Job]]:
-    """The longest prefix of each lane, lanes in the order of their first requests, and its domain."""
+    """The longest prefix of each warm lane, lanes in the order of their first requests, and its domain."""
     size = load.block_size
     tops = np.zeros(int(load.lane.max(initial=-1)) + 1, np.int64)
     np.maximum.at(tops, load.lane, load.prefix_len)
     first = np.unique(load.lane, return_index=True)[1]
     for at in np.sort(first).tolist():
         lane = int(load.lane[at])
+        if lane not in load.warm_lanes:
+            continue
         blocks = int(tops[lane]) // size
         trunk = min(load.trunk_len // size, blocks)
         yield int(load.domain[at]), Job(-1, lane, blocks * size, 1, blocks, trunk, 0, load)

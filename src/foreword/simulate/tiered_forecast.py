@@ -56,7 +56,7 @@ def _name(domain: int) -> str:
 def _rows(load: Load, *, step_ns: int) -> Iterator[TraceRow]:
     """Warm-up writes, then requests; each after the write of the one before."""
     now = 0
-    for domain, job in warm_jobs(load) if load.warm else ():
+    for domain, job in warm_jobs(load):
         now += step_ns
         yield _row(job, domain, now, kind=RowKind.WRITE)
     for job in jobs_of(load):

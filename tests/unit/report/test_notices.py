@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foreword.collect.ladder import RungName
+from foreword.collect.ladder import Remainder, RungName
 from foreword.report.build import build_document, examine
 from foreword.report.document import Cause, Finding, MeasuredBy, Proof, ReportDocument
 from foreword.report.load import load_record
@@ -205,3 +205,34 @@ def test_totals_that_differ_are_shown_as_different(make_run: MakeRun) -> None:
         Proof.EQUAL,
     ]
     assert window.finding is Finding.FOUND
+
+
+def test_late_visibility_explains_what_requests_side_by_side_miss(make_run: MakeRun) -> None:
+    """Four at once that see nothing of each other: the replay at their times gives what was measured, to the token."""
+    run = make_run(RunShape(in_flight=4, lost_visibility=True))
+    engine = {"name": "sglang", "hit_rule": "cap_then_floor", "visibility": "forward"}
+
+    ladder = edited(run, METRICS, {"engine": engine}).passes[0].ladder
+
+    served, together, measured = (rung.ratio for rung in ladder.rungs[-3:])
+    assert ladder.rungs[-2].name is RungName.CONCURRENCY
+    assert served > together == measured
+    assert ladder.remainder is Remainder.NONE
+
+
+def test_a_small_cache_has_a_rung_of_its_own(make_run: MakeRun) -> None:
+    """A server that reports room for the largest prompt alone: what it evicts is a step of the ladder."""
+    run = make_run(RunShape(in_flight=2))
+
+    ladder = edited(run, METRICS, {"cache_capacity_tokens": [1_600]}).passes[0].ladder
+
+    served, together, bounded, _ = (rung.ratio for rung in ladder.rungs[-4:])
+    assert [rung.name for rung in ladder.rungs[-3:-1]] == [RungName.CONCURRENCY, RungName.CAPACITY]
+    assert served == together > bounded > 0
+
+
+def test_a_run_one_by_one_has_no_rung_of_concurrency(make_run: MakeRun) -> None:
+    """Nothing happened side by side, and everything fits."""
+    document = edited(make_run(RunShape()), METRICS, {"cache_capacity_tokens": [500_000]})
+
+    assert {RungName.CONCURRENCY, RungName.CAPACITY}.isdisjoint(rung.name for rung in document.passes[0].ladder.rungs)
