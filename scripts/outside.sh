@@ -107,7 +107,8 @@ case ${1:-} in
     mocker) install dynamo_mocker ;;
     vllm) vllm ;;
     sglang) sglang ;;
+    aiperf | guidellm) "$1" ;;
     tokenizers) tokenizers ;;
     model) model ;;
-    *) fail "usage: outside.sh mocker|vllm|sglang|tokenizers|model" ;;
+    *) fail "usage: outside.sh mocker|vllm|sglang|aiperf|guidellm|tokenizers|model" ;;
 esac
