@@ -20,7 +20,7 @@ from foreword.simulate.design import Design, Facts, design
 from foreword.terms import Engine, PromptFormat, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from foreword.config.dataset import DatasetConfig
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from foreword.store.commands import ExportFormat
     from foreword.store.dataset import Written
     from foreword.store.exporting import Exported
+    from foreword.store.importing import Imported, ImportFormat
     from foreword.store.regenerating import Regenerated
     from foreword.store.replays import Export
     from foreword.store.second_engine import ProofEngine
@@ -170,6 +171,13 @@ def export(
     from foreword.store.exporting import export_dataset
 
     return export_dataset(dataset, output, target=target, url=url, tokenizer=tokenizer, progress=progress)
+
+
+def import_settings(inputs: Sequence[Path], output: Path, *, source: ImportFormat, engine: str) -> Imported:
+    """Make a data-set config from settings of another tool, and say what of them has no counterpart."""
+    from foreword.store.importing import import_settings as make
+
+    return make(inputs, output, source=source, engine=engine)
 
 
 def regenerate(

@@ -5,6 +5,7 @@ Commands are import strings, so that ``foreword --help`` loads none of the libra
 
 from __future__ import annotations
 
+import keyword
 import os
 import sys
 from pathlib import Path
@@ -46,6 +47,10 @@ COMMANDS = {
         "Write a data set for another load generator, with the command that keeps its ratio.",
         "foreword export --dataset dataset --format vllm --output exported",
     ),
+    "import": (
+        "Make a data-set config from settings of AISBench's prefix-cache plugin or tools.",
+        "foreword import --format aisbench-plugin --input scenario.json --output config.yaml",
+    ),
     "run": (
         "Send a data set to a server, closed loop, and record every request.",
         "foreword run --dataset dataset --url http://127.0.0.1:8000 --concurrency 1",
@@ -65,6 +70,12 @@ COMMANDS = {
 }
 """What each command does, and an example of it."""
 
+
+def _module(command: str) -> str:
+    """The module and the function of a command; a word of Python gets an underscore."""
+    return f"{command}_" if keyword.iskeyword(command) else command
+
+
 app = App(
     name="foreword",
     help="Plan, generate, run and explain prefix-cache workloads for LLM serving.",
@@ -76,7 +87,8 @@ app = App(
     ),
 )
 for _name, (_help, _example) in COMMANDS.items():
-    app.command(f"foreword.cli.{_name}:{_name}", name=_name, help=_help, help_epilogue=f"Example: {_example}")
+    _place = f"foreword.cli.{_module(_name)}:{_module(_name)}"
+    app.command(_place, name=_name, help=_help, help_epilogue=f"Example: {_example}")
 
 
 app.meta.suppress_keyboard_interrupt = False
