@@ -10,7 +10,7 @@ import yaml
 from foreword.cli.app import main
 from foreword.collect.ladder import Remainder, RungName
 from foreword.config.server import ServerConfig
-from foreword.report.document import Cause, Finding, Proof
+from foreword.report.document import Proof
 from foreword.report.html import render_html
 from foreword.report.write import write_report
 from foreword.run.session import run_dataset
@@ -116,14 +116,15 @@ async def test_a_hot_run_on_a_cold_server_is_explained_by_that(dataset: Path, tm
 
 
 async def test_a_cache_that_is_too_small_is_found_by_its_size(dataset: Path, tmp_path: Path) -> None:
-    """In a serial run on one cache that lost hits, what was written is set against the room there was."""
+    """A serial run on one cache that lost hits: a replay in a cache of that size gives what was measured, exactly."""
     document = await reported(dataset, tmp_path, capacity_blocks=46)
 
     ladder = document.passes[0].ladder
-    suspects = {check.cause for check in ladder.checks if check.finding is not Finding.RULED_OUT}
-    assert ladder.remainder is Remainder.UNEXPLAINED
-    assert suspects == {Cause.CAPACITY}
-    assert ladder.checks[0].facts["capacity"] == document.facts.cache_capacity_tokens == 46 * 16
-    assert "tokens into a cache of 736: blocks were evicted" in document.headline.sentence
+    steps = {rung.name: rung.step_points for rung in ladder.rungs}
+    assert ladder.remainder is Remainder.NONE
+    assert steps[RungName.CAPACITY] == pytest.approx(document.headline.runtime.deviation_points)
+    assert document.facts.cache_capacity_tokens == 46 * 16
+    assert "capacity and eviction (replayed, " in document.headline.sentence
+    assert "tokens into a cache of 736)" in document.headline.sentence
     assert "EVICTED" in {notice.code for notice in document.notices if notice.severity == "warning"}
     assert document.headline.runtime.verdict is RuntimeVerdict.OUTSIDE_GUIDE

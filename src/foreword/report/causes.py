@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreword.cache.rules import HitRule
+from foreword.collect.ladder import RungName
 from foreword.report.capacity import most_written, room, written_tokens
 from foreword.report.document import Cause, CauseCheck, Finding, MeasuredBy, Proof
+from foreword.report.text import points
 from foreword.report.wording import CAUSES, EVIDENCE
 from foreword.terms import Pass, RequestClass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from foreword.report.capacity import Room
     from foreword.report.document import LadderSection, TokenProof
     from foreword.report.evidence import Evidence
 
@@ -52,17 +55,42 @@ def cause_checks(evidence: Evidence, proofs: tuple[TokenProof, ...], *, step: Re
 
 
 def likely_causes(evidence: Evidence, ladder: LadderSection) -> tuple[str, ...]:
-    """What explains a difference from the design, in words: lanes that were not warm, then causes that were found."""
+    """What explains a difference from the design, in words.
+
+    Lanes that were not warm, then steps of the ladder that are replays of what happened, then causes that were found.
+    """
     told = []
     if not evidence.warm.all():
         cold = int((~evidence.warm).sum())
         told.append(f"the server was not warm ({cold:,} of {evidence.warmable:,} lanes began with nothing)")
+    told += _replayed_causes(evidence, ladder)
     by_usage = evidence.measured is not None and evidence.measured.by is MeasuredBy.USAGE
     found = [check for check in ladder.checks if check.finding is Finding.FOUND]
     told += [
         f"{CAUSES[check.cause]} ({check.evidence})" for check in found if not (by_usage and check.cause in OF_COUNTERS)
     ]
     return tuple(told)
+
+
+_REPLAYED = {RungName.CONCURRENCY: Cause.CONCURRENCY, RungName.CAPACITY: Cause.CAPACITY}
+_WORTH_TELLING_POINTS = 0.005
+
+
+def _replayed_causes(evidence: Evidence, ladder: LadderSection) -> Iterator[str]:
+    """Steps in which a replay of what happened loses hits, unless a check says the same."""
+    checked = {check.cause for check in ladder.checks if check.finding is Finding.FOUND}
+    for rung in ladder.rungs:
+        cause = _REPLAYED.get(rung.name)
+        if cause is None or cause in checked or (rung.step_points or 0.0) > -_WORTH_TELLING_POINTS:
+            continue
+        lost = points(rung.step_points or 0.0)
+        caches = room(evidence) if cause is Cause.CAPACITY else None
+        yield f"{CAUSES[cause]} (replayed, {lost}{'' if caches is None else _into(caches)})"
+
+
+def _into(caches: Room) -> str:
+    """What went into the caches, as an aside."""
+    return f": {caches.written:,} tokens into {caches.facts()['where']} of {caches.capacity:,}"
 
 
 def excess_of_first(evidence: Evidence) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from foreword.collect.ladder import Remainder
+from foreword.collect.ladder import Remainder, RungName
 from foreword.report.capacity import room
 from foreword.report.causes import excess_of_first
 from foreword.report.document import Notice, Severity
@@ -114,7 +114,8 @@ def _of_room(evidence: Evidence, section: PassSection) -> Iterator[Notice]:
     caches = room(evidence)
     if caches is None or not caches.overflowed:
         return
-    told = _note if section.ladder.remainder is Remainder.NONE else _warning
+    lost = any(rung.name is RungName.CAPACITY and (rung.step_points or 0) < 0 for rung in section.ladder.rungs)
+    told = _warning if lost or section.ladder.remainder is not Remainder.NONE else _note
     yield told("EVICTED", pass_name=evidence.pass_name, **caches.facts())
 
 
